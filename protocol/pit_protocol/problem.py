@@ -1,0 +1,28 @@
+"""The one kind of error that a person can act on, from head to terminal."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class Problem(Exception):
+    """What is wrong, and the way out; travels as `application/problem+json`."""
+
+    def __init__(self, code: str, message: str, hint: str = "", *, status: int = 400) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.hint = hint
+        self.status = status
+
+    def to_json(self) -> dict[str, Any]:
+        return {"code": self.code, "message": self.message, "hint": self.hint, "status": self.status}
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> "Problem":
+        """Read what a head answered; a foreign server's odd body becomes a problem too."""
+        return cls(
+            str(body.get("code", "unknown")),
+            str(body.get("message", "the head gave no reason")),
+            str(body.get("hint", "")),
+            status=int(body.get("status", 500)),
+        )

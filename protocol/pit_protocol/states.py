@@ -1,0 +1,114 @@
+"""Where jobs, processes and nodes can be, and the moves between: the tables are the law.
+
+*State* says where something is, *outcome* how it ended, *reason* (free text) why.
+"""
+
+from enum import StrEnum
+
+
+class JobState(StrEnum):
+    PREPARING = "preparing"  # the head builds its tree
+    WAITING = "waiting"  # in the queue
+    STARTING = "starting"  # placed; the nodes have their orders
+    RUNNING = "running"  # at least one process runs
+    STOPPING = "stopping"  # its processes are being ended
+    ENDED = "ended"  # final; outcome says how
+
+
+class Outcome(StrEnum):
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    STOPPED = "stopped"  # by a person
+    LOST = "lost"  # its node went away with it
+    TIMED_OUT = "timed out"
+
+
+class JobEvent(StrEnum):
+    ACCEPTED = "accepted"  # submitted; the first event of every job
+    PREPARED = "prepared"
+    REFUSED = "refused"  # could not be prepared
+    PLACED = "placed"
+    STARTED = "started"  # its first process runs
+    STOP = "stop"  # by a person
+    FAILED = "failed"  # one of its processes ended badly
+    SETTLED = "settled"  # its last process ended
+
+
+class ProcessState(StrEnum):
+    ASSIGNED = "assigned"  # has a node, which may not know yet
+    STARTING = "starting"  # the worker has taken it
+    RUNNING = "running"
+    STOPPING = "stopping"  # told to stop
+    ENDED = "ended"
+
+
+class ProcessEvent(StrEnum):
+    ASSIGNED = "assigned"
+    TAKEN = "taken"
+    STARTED = "started"
+    STOP = "stop"
+    ENDED = "ended"
+
+
+class NodeState(StrEnum):
+    NEW = "new"  # registered, never heard of
+    ONLINE = "online"
+    OFFLINE = "offline"  # silent for longer than its lease
+
+
+class KilledBy(StrEnum):
+    """Who ended a process that did not end by itself."""
+
+    USER = "user"  # `pit stop`
+    JOB = "job"  # another process of the job failed
+    REBOOT = "reboot"  # its machine restarted
+    WORKER = "worker"  # could not be started, or is unknown to its worker
+
+
+JOB_MOVES: dict[tuple[JobState, JobEvent], JobState] = {
+    (JobState.PREPARING, JobEvent.PREPARED): JobState.WAITING,
+    (JobState.PREPARING, JobEvent.REFUSED): JobState.ENDED,
+    (JobState.PREPARING, JobEvent.STOP): JobState.ENDED,
+    (JobState.WAITING, JobEvent.PLACED): JobState.STARTING,
+    (JobState.WAITING, JobEvent.STOP): JobState.ENDED,
+    (JobState.STARTING, JobEvent.STARTED): JobState.RUNNING,
+    (JobState.STARTING, JobEvent.STOP): JobState.STOPPING,
+    (JobState.STARTING, JobEvent.FAILED): JobState.STOPPING,
+    (JobState.STARTING, JobEvent.SETTLED): JobState.ENDED,
+    (JobState.RUNNING, JobEvent.STOP): JobState.STOPPING,
+    (JobState.RUNNING, JobEvent.FAILED): JobState.STOPPING,
+    (JobState.RUNNING, JobEvent.SETTLED): JobState.ENDED,
+    (JobState.STOPPING, JobEvent.SETTLED): JobState.ENDED,
+}
+
+PROCESS_MOVES: dict[tuple[ProcessState, ProcessEvent], ProcessState] = {
+    (ProcessState.ASSIGNED, ProcessEvent.TAKEN): ProcessState.STARTING,
+    (ProcessState.ASSIGNED, ProcessEvent.STARTED): ProcessState.RUNNING,
+    (ProcessState.ASSIGNED, ProcessEvent.STOP): ProcessState.STOPPING,
+    (ProcessState.ASSIGNED, ProcessEvent.ENDED): ProcessState.ENDED,
+    (ProcessState.STARTING, ProcessEvent.STARTED): ProcessState.RUNNING,
+    (ProcessState.STARTING, ProcessEvent.STOP): ProcessState.STOPPING,
+    (ProcessState.STARTING, ProcessEvent.ENDED): ProcessState.ENDED,
+    (ProcessState.RUNNING, ProcessEvent.STOP): ProcessState.STOPPING,
+    (ProcessState.RUNNING, ProcessEvent.ENDED): ProcessState.ENDED,
+    (ProcessState.STOPPING, ProcessEvent.ENDED): ProcessState.ENDED,
+}
+
+# What `pit status` shows in its column S.
+LETTERS: dict[JobState | Outcome, str] = {
+    JobState.PREPARING: "PRE",
+    JobState.WAITING: "WAI",
+    JobState.STARTING: "STA",
+    JobState.RUNNING: "RUN",
+    JobState.STOPPING: "STG",
+    Outcome.SUCCEEDED: "SUC",
+    Outcome.FAILED: "FAI",
+    Outcome.STOPPED: "STP",
+    Outcome.LOST: "LOS",
+    Outcome.TIMED_OUT: "TIM",
+}
+
+
+def letters(state: JobState, outcome: Outcome | None) -> str:
+    """Three letters for where a job is, or how it ended."""
+    return LETTERS[outcome if state is JobState.ENDED and outcome else state]
