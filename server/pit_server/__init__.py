@@ -1,0 +1,1 @@
+"""The head: it decides, keeps the books and answers clients and workers."""

@@ -1,0 +1,23 @@
+"""Entry of `pit-head`; says what to install where the head's packages are missing."""
+
+import importlib.util
+import sys
+
+NEEDED = ("flask", "sqlalchemy", "alembic", "gunicorn")
+
+
+def main() -> None:
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        sys.stderr.write(
+            f"pit-head: {', '.join(missing)} not installed\npip install 'gitpit[head]' brings the head\n"
+        )
+        sys.exit(1)
+    # Only now: the client's light install has this package, too, without what it needs.
+    from pit_server.main import cli
+
+    cli(prog_name="pit-head")
+
+
+if __name__ == "__main__":
+    main()

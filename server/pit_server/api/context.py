@@ -1,0 +1,50 @@
+"""What a request finds around it: the head, and how to wait for news without polling."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from flask import current_app, request
+
+from pit_protocol.problem import Problem
+from pit_server.head import Head
+
+T = TypeVar("T")
+MAX_WAIT_S = 30.0
+
+
+def head() -> Head:
+    found: Head = current_app.extensions["pit"]
+    return found
+
+
+def number_argument(name: str, default: float) -> float:
+    """A number from the query string, never negative."""
+    text = request.args.get(name)
+    if text is None:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value < float("inf"):
+        raise Problem("bad_number", f"{name} must be a number, not {text[:40]!r}", status=422)
+    return value
+
+
+def wait_argument() -> float:
+    return min(number_argument("wait_s", 0.0), MAX_WAIT_S)
+
+
+def hold(bell: str, wait_s: float, look: Callable[[], tuple[T, bool]]) -> T:
+    """Look until there is news or the time is over; between the looks, sleep until the bell rings."""
+    deadline = time.monotonic() + wait_s
+    bells = head().bells
+    with bells.listen(bell) as ear:
+        while True:
+            ear.clear()
+            answer, is_news = look()
+            left = deadline - time.monotonic()
+            if is_news or left <= 0 or bells.is_closed:
+                return answer
+            ear.wait(left)

@@ -1,0 +1,51 @@
+"""What a job leaves behind: its log and its directory."""
+
+from typing import Any
+
+from flask import Blueprint, Response, request
+
+from pit_protocol.problem import Problem
+from pit_server.api.context import head, hold, number_argument, wait_argument
+from pit_server.api.policy import Who, allow, caller
+from pit_server.bells import job_bell
+from pit_server.services import jobs, log_view
+from pit_server.store import archive
+
+blueprint = Blueprint("job_files", __name__, url_prefix="/jobs/<int:number>")
+
+
+@blueprint.get("/log")
+@allow(Who.USER)
+def log(number: int) -> dict[str, Any]:
+    tail = int(number_argument("tail", 0)) or None
+    query = log_view.Query(
+        cursor=request.args.get("cursor", ""),
+        process=request.args.get("process", ""),
+        tail=min(tail, log_view.MAX_TAIL) if tail else None,
+        since=number_argument("since", 0.0) or None,
+    )
+
+    def look() -> tuple[dict[str, Any], bool]:
+        with head().database.read() as session:
+            batch = log_view.read(session, jobs.find(session, caller(), number), head().data, query)
+        return batch, bool(batch["lines"]) or batch["ended"]
+
+    return hold(job_bell(number), wait_argument(), look)
+
+
+@blueprint.get("/archive")
+@allow(Who.USER)
+def download(number: int) -> Response:
+    with head().database.read() as session:
+        job = jobs.find(session, caller(), number)
+        directory = head().data.attempt(job.id, job.attempt)
+    if not directory.is_dir():
+        raise Problem(
+            "no_directory",
+            f"job {number} has no directory",
+            f"`pit show {number}` says how far it came",
+            status=404,
+        )
+    name = f"job-{number}"
+    headers = {"Content-Disposition": f'attachment; filename="{name}.tar.gz"'}
+    return Response(archive.stream(directory, name), mimetype="application/gzip", headers=headers)

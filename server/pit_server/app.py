@@ -1,0 +1,91 @@
+"""The application factory: a head from settings, a Flask application from a head."""
+
+import logging
+import secrets
+
+from flask import Flask, Response, jsonify
+from sqlalchemy.exc import DBAPIError
+from werkzeug.exceptions import HTTPException
+
+from pit_protocol import API_PREFIX
+from pit_protocol.problem import Problem
+from pit_server.api import BLUEPRINTS
+from pit_server.api.policy import admit
+from pit_server.bells import PREPARER, SCHEDULER, WATCHER, Bells
+from pit_server.db import migrate
+from pit_server.db.database import Database
+from pit_server.duties import duty
+from pit_server.duties.preparing import Preparing
+from pit_server.duties.scheduling import Scheduling
+from pit_server.duties.watching import Watching
+from pit_server.head import Head
+from pit_server.services import cluster
+from pit_server.settings import Settings
+from pit_server.store.paths import DataRoot
+
+log = logging.getLogger(__name__)
+RETRY_AFTER_S = 2
+
+
+def create_head(settings: Settings) -> Head:
+    """Open the books and the data root; both are made where they are missing."""
+    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    bells = Bells()
+    database = Database(settings.url, bells)
+    migrate.upgrade(database)
+    data = DataRoot(settings.root)
+    data.create()
+    with database.write() as session:
+        cluster_id = cluster.find_id(session)
+    watching = Watching(database, settings.offline_after_s)
+    return Head(settings, bells, database, data, Scheduling(database), watching, cluster_id)
+
+
+def start_duties(head: Head) -> None:
+    """Let the head do what it does by itself, in threads of this process."""
+    duty.start("scheduling", head.bells, SCHEDULER, head.scheduling)
+    duty.start("preparing", head.bells, PREPARER, Preparing(head.database, head.data, head.settings))
+    duty.start("watching", head.bells, WATCHER, head.watching)
+
+
+def create_app(head: Head) -> Flask:
+    app = Flask("pit_server", static_folder=None)
+    app.json.sort_keys = False  # type: ignore[attr-defined]
+    app.extensions["pit"] = head
+    app.before_request(admit)
+    for blueprint in BLUEPRINTS:
+        app.register_blueprint(blueprint, url_prefix=API_PREFIX + (blueprint.url_prefix or ""))
+    app.register_error_handler(Problem, _problem)
+    app.register_error_handler(HTTPException, _http_error)
+    app.register_error_handler(DBAPIError, _database_error)
+    app.register_error_handler(Exception, _bug)
+    return app
+
+
+def _problem(problem: Problem) -> Response:
+    response = jsonify(problem.to_json())
+    response.status_code = problem.status
+    response.mimetype = "application/problem+json"
+    return response
+
+
+def _http_error(error: HTTPException) -> Response:
+    status = error.code or 500
+    text = (error.description or error.name).rstrip(".")
+    return _problem(Problem(error.name.lower().replace(" ", "_"), text[0].lower() + text[1:], status=status))
+
+
+def _database_error(error: DBAPIError) -> Response:
+    log.warning("the database is busy or away: %s", error.orig)
+    response = _problem(
+        Problem("database_busy", "the head's database does not answer", "try again", status=503)
+    )
+    response.headers["Retry-After"] = str(RETRY_AFTER_S)
+    return response
+
+
+def _bug(error: Exception) -> Response:
+    reference = secrets.token_hex(4)
+    log.error("internal error %s", reference, exc_info=error)
+    hint = "the head's log has more under this reference"
+    return _problem(Problem("internal_error", f"internal error, reference {reference}", hint, status=500))

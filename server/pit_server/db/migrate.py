@@ -1,0 +1,30 @@
+"""Bring a database to the tables of this version."""
+
+from pathlib import Path
+
+from sqlalchemy import Connection, inspect, text
+
+from pit_server.db.database import Database
+
+LATEST = "0001"  # the newest migration
+
+
+def upgrade(database: Database) -> None:
+    """Run all migrations that this database has not seen, in one transaction."""
+    with database.exclusive() as connection:
+        if _version(connection) == LATEST:
+            return
+        # Not at the top: it takes longer to import than everything else a start does.
+        from alembic import command
+        from alembic.config import Config
+
+        config = Config()
+        config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+
+def _version(connection: Connection) -> str | None:
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()

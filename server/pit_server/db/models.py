@@ -1,0 +1,201 @@
+"""The tables. Usage is always a sum over allocation rows, never a counter."""
+
+from typing import Any, ClassVar
+
+from sqlalchemy import JSON, CheckConstraint, Float, ForeignKey, Index, Text, UniqueConstraint, text
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+
+class Base(DeclarativeBase):
+    type_annotation_map: ClassVar[dict[Any, Any]] = {str: Text, float: Float(53), dict[str, Any]: JSON}
+
+
+class Fact(Base):
+    """Single values about the whole cluster, such as its id."""
+
+    __tablename__ = "fact"
+    name: Mapped[str] = mapped_column(primary_key=True)
+    value: Mapped[str]
+
+
+class User(Base):
+    __tablename__ = "user_account"
+    __table_args__ = ({"sqlite_autoincrement": True},)
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    full_name: Mapped[str] = mapped_column(default="")
+    is_admin: Mapped[bool] = mapped_column(default=False)
+    is_active: Mapped[bool] = mapped_column(default=True)
+    created_at: Mapped[float]
+
+
+class Token(Base):
+    """A bearer token of a user or of a node's worker; only the hash of its secret is kept."""
+
+    __tablename__ = "token"
+    __table_args__ = (
+        CheckConstraint("(user_id IS NULL) <> (node_id IS NULL)", name="token_has_one_owner"),
+        {"sqlite_autoincrement": True},
+    )
+    id: Mapped[int] = mapped_column(primary_key=True)
+    user_id: Mapped[int | None] = mapped_column(ForeignKey("user_account.id"))
+    node_id: Mapped[int | None] = mapped_column(ForeignKey("node.id"))
+    secret_sha256: Mapped[str]
+    label: Mapped[str] = mapped_column(default="")
+    created_at: Mapped[float]
+    expires_at: Mapped[float | None]
+    last_used_at: Mapped[float | None]
+
+
+class Node(Base):
+    __tablename__ = "node"
+    __table_args__ = ({"sqlite_autoincrement": True},)
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    state: Mapped[str]
+    since: Mapped[float]
+    epoch: Mapped[int] = mapped_column(default=0)  # +1 at each session: an older one cannot speak
+    revision: Mapped[int] = mapped_column(default=0)  # +1 at each change of its orders
+    boot_id: Mapped[str] = mapped_column(default="")
+    address: Mapped[str] = mapped_column(default="")
+    cores: Mapped[int] = mapped_column(default=0)
+    memory_mib: Mapped[int] = mapped_column(default=0)
+    slots: Mapped[int | None]  # None: max(8, 2 x cores)
+    labels: Mapped[dict[str, Any]] = mapped_column(default=dict)
+
+
+class Resource(Base):
+    """One allocatable thing of a node, such as a GPU."""
+
+    __tablename__ = "resource"
+    __table_args__ = (UniqueConstraint("node_id", "unit"),)
+    id: Mapped[int] = mapped_column(primary_key=True)
+    node_id: Mapped[int] = mapped_column(ForeignKey("node.id"))
+    position: Mapped[int]
+    unit: Mapped[str]
+    model: Mapped[str]
+    kind: Mapped[str]  # the model with blanks and case folded away
+    is_present: Mapped[bool] = mapped_column(default=True)
+
+
+class Job(Base):
+    __tablename__ = "job"
+    __table_args__ = (
+        UniqueConstraint("user_id", "submission_key"),
+        Index("job_by_state", "state", "id"),
+        # A job number is never given twice, even after the newest was removed.
+        {"sqlite_autoincrement": True},
+    )
+    id: Mapped[int] = mapped_column(primary_key=True)  # its number
+    user_id: Mapped[int] = mapped_column(ForeignKey("user_account.id"), index=True)
+    submission_key: Mapped[str]
+    body_sha256: Mapped[str]
+    title: Mapped[str]
+    request: Mapped[str]  # canonical
+    command: Mapped[str | None]
+    is_private: Mapped[bool]
+    continues: Mapped[int | None]
+    remote: Mapped[str | None]
+    remote_name: Mapped[str | None]
+    branch: Mapped[str | None]
+    commit_hash: Mapped[str | None]
+    tree_hash: Mapped[str]
+    diff_sha256: Mapped[str | None]
+    diff_lines: Mapped[int]
+    pack_sha256: Mapped[str | None]
+    state: Mapped[str]
+    outcome: Mapped[str | None]  # known from the moment it stops
+    reason: Mapped[str] = mapped_column(default="")
+    attempt: Mapped[int] = mapped_column(default=1)  # the current one; older ones change nothing
+    created_at: Mapped[float]
+    since: Mapped[float]  # when it came into its state
+
+
+class Attempt(Base):
+    """One try at running a job; its number is the epoch that orders and reports carry."""
+
+    __tablename__ = "attempt"
+    __table_args__ = (UniqueConstraint("job_id", "number"),)
+    id: Mapped[int] = mapped_column(primary_key=True)
+    job_id: Mapped[int] = mapped_column(ForeignKey("job.id"))
+    number: Mapped[int]
+    master_port: Mapped[int]
+    created_at: Mapped[float]
+
+
+class Process(Base):
+    __tablename__ = "process"
+    __table_args__ = (
+        UniqueConstraint("attempt_id", "group_index", "process_index"),
+        Index(
+            "process_live",
+            "node_id",
+            sqlite_where=text("state <> 'ended'"),
+            postgresql_where=text("state <> 'ended'"),
+        ),
+        # Process ids name spool directories on nodes: never given twice.
+        {"sqlite_autoincrement": True},
+    )
+    id: Mapped[int] = mapped_column(primary_key=True)
+    job_id: Mapped[int] = mapped_column(ForeignKey("job.id"), index=True)
+    attempt_id: Mapped[int] = mapped_column(ForeignKey("attempt.id"))
+    group_index: Mapped[int]
+    process_index: Mapped[int]
+    rank: Mapped[int]
+    node_id: Mapped[int] = mapped_column(ForeignKey("node.id"))
+    host: Mapped[str]
+    state: Mapped[str]
+    stop_by: Mapped[str | None]  # on whose behalf it was told to stop
+    # How it ended, as facts: 137 or 255 alone mean nothing.
+    exit_code: Mapped[int | None]
+    signal: Mapped[int | None]
+    oom: Mapped[bool] = mapped_column(default=False)
+    killed_by: Mapped[str | None]
+    reason: Mapped[str] = mapped_column(default="")
+    started_at: Mapped[float | None]
+    ended_at: Mapped[float | None]
+
+
+class Allocation(Base):
+    """A resource bound to a process until released.
+
+    `unit` names a single thing (a GPU, a port), which only one process can hold: the partial
+    unique index makes that so whatever the code does. For amounts (cpu, mem) it is NULL.
+    """
+
+    __tablename__ = "allocation"
+    __table_args__ = (
+        Index(
+            "allocation_once",
+            "node_id",
+            "kind",
+            "unit",
+            unique=True,
+            sqlite_where=text("released_at IS NULL"),
+            postgresql_where=text("released_at IS NULL"),
+        ),
+    )
+    id: Mapped[int] = mapped_column(primary_key=True)
+    process_id: Mapped[int] = mapped_column(ForeignKey("process.id"), index=True)
+    node_id: Mapped[int] = mapped_column(ForeignKey("node.id"))
+    kind: Mapped[str]
+    unit: Mapped[str | None]
+    amount: Mapped[int]  # 1 for a unit, thousandths of a core for cpu, MiB for mem
+    released_at: Mapped[float | None]
+
+
+class Event(Base):
+    """One change of a job or of one of its processes; written with it, never changed."""
+
+    __tablename__ = "event"
+    __table_args__ = (Index("event_by_job", "job_id", "id"), {"sqlite_autoincrement": True})
+    id: Mapped[int] = mapped_column(primary_key=True)
+    job_id: Mapped[int] = mapped_column(ForeignKey("job.id"))
+    process_id: Mapped[int | None] = mapped_column(ForeignKey("process.id"))
+    attempt: Mapped[int]
+    event: Mapped[str]
+    from_state: Mapped[str | None]
+    to_state: Mapped[str]
+    actor: Mapped[str]  # a user's name, `head`, or `node:<name>`
+    reason: Mapped[str] = mapped_column(default="")
+    at: Mapped[float]

@@ -1,0 +1,35 @@
+"""The scheduling duty: plan over the queue, commit what still holds, remember why the others wait."""
+
+import time
+from collections.abc import Mapping
+from functools import lru_cache
+
+from sqlalchemy import select
+
+from pit_grammar import Request, parse
+from pit_protocol.states import JobState
+from pit_server.db.database import Database
+from pit_server.db.models import Job
+from pit_server.scheduler.plan import plan
+from pit_server.services import nodes, placement
+
+_parse = lru_cache(maxsize=4096)(parse)
+
+
+class Scheduling:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.reasons: Mapping[int, str] = {}  # why each waiting job waits, from the newest pass
+
+    def __call__(self) -> None:
+        with self._database.read() as session:
+            rows = session.execute(
+                select(Job.id, Job.request).where(Job.state == JobState.WAITING).order_by(Job.id)
+            ).all()
+            views = nodes.views(session) if rows else []
+        queue: list[tuple[int, Request]] = [(row.id, _parse(row.request)) for row in rows]
+        decided = plan(queue, views)
+        self.reasons = decided.reasons
+        if decided.placements:
+            with self._database.write() as session:
+                placement.commit(session, decided, now=time.time())

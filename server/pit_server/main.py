@@ -1,0 +1,143 @@
+"""The commands of `pit-head`."""
+
+import os
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from pit_protocol import __version__
+from pit_protocol.problem import Problem
+from pit_server.app import create_head
+from pit_server.head import Head
+from pit_server.services import nodes, people
+from pit_server.settings import Settings, load
+
+home_option = click.option(
+    "--home",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="Directory of the head's database, data and settings.",
+)
+
+
+class _Problems(click.Group):
+    def invoke(self, context: click.Context) -> object:
+        try:
+            return super().invoke(context)
+        except Problem as problem:
+            click.echo(f"pit-head: {problem.message}", err=True)
+            if problem.hint:
+                click.echo(problem.hint, err=True)
+            sys.exit(1)
+
+
+@click.group(cls=_Problems)
+@click.version_option(__version__, message="pit-head %(version)s")
+def cli() -> None:
+    """Run and set up the head of a pit cluster."""
+
+
+@cli.command()
+@home_option
+@click.option("--bind", help="Address and port to listen on, such as 127.0.0.1:7478.")
+def serve(home: Path, bind: str | None) -> None:
+    """Serve clients and workers until stopped.
+
+    Example: pit-head serve --home /srv/pit --bind 127.0.0.1:7478
+    """
+    from pit_server.serve import serve as serve_head  # gunicorn: not needed by the other commands
+
+    settings = _settings(home)
+    serve_head(replace(settings, bind=bind) if bind else settings)
+
+
+@cli.command()
+@home_option
+@click.option("--user", required=True, help="Name of the local user, who becomes admin.")
+@click.option("--node", required=True, help="Name of this machine as a node.")
+@click.option(
+    "--user-file", type=click.Path(path_type=Path), required=True, help="Where the user's token goes."
+)
+@click.option(
+    "--node-file", type=click.Path(path_type=Path), required=True, help="Where the worker's token goes."
+)
+def setup(home: Path, user: str, node: str, user_file: Path, node_file: Path) -> None:
+    """Make the database, a first user and a node, for a cluster of one machine.
+
+    Doing it again is fine: a token file whose token is still good stays.
+
+    Example: pit-head setup --home pit --user anna --node n0 --user-file user.token --node-file node.token
+    """
+    head = create_head(_settings(home))
+    now = time.time()
+    with head.database.write() as session:
+        user_id = people.add_user(session, user, is_admin=True, now=now).id
+        node_id = nodes.add_node(session, node, now=now).id
+    if not _is_good(head, user_file):
+        _write_token(head, user_file, user_id=user_id)
+    if not _is_good(head, node_file):
+        _write_token(head, node_file, node_id=node_id)
+
+
+@cli.command("add-user")
+@home_option
+@click.argument("name")
+@click.option("--admin", is_flag=True, help="Make the user an admin.")
+def add_user(home: Path, name: str, admin: bool) -> None:
+    """Add user NAME, or just make a new token for it, and print the token.
+
+    Example: pit-head add-user --home /srv/pit anna
+    """
+    head = create_head(_settings(home))
+    now = time.time()
+    with head.database.write() as session:
+        user = people.add_user(session, name, is_admin=admin, now=now)
+        days = head.settings.token_days
+        click.echo(people.issue_token(session, user_id=user.id, now=now, days=days, label="add-user"))
+
+
+@cli.command("add-node")
+@home_option
+@click.argument("name")
+def add_node(home: Path, name: str) -> None:
+    """Add node NAME, or just make a new token for its worker, and print the token.
+
+    Example: pit-head add-node --home /srv/pit n0 > node.token
+    """
+    head = create_head(_settings(home))
+    now = time.time()
+    with head.database.write() as session:
+        node = nodes.add_node(session, name, now=now)
+        click.echo(people.issue_token(session, node_id=node.id, now=now, days=None, label="add-node"))
+
+
+def _settings(home: Path) -> Settings:
+    return load(home.absolute())
+
+
+def _is_good(head: Head, file: Path) -> bool:
+    if not file.exists():
+        return False
+    try:
+        with head.database.read() as session:
+            people.find_caller(session, file.read_text().strip(), now=time.time())
+    except Problem:
+        return False
+    return True
+
+
+def _write_token(head: Head, file: Path, *, user_id: int | None = None, node_id: int | None = None) -> None:
+    days = head.settings.token_days if user_id is not None else None
+    with head.database.write() as session:
+        token = people.issue_token(
+            session, user_id=user_id, node_id=node_id, now=time.time(), days=days, label="setup"
+        )
+    partial = file.with_name(file.name + ".part")
+    partial.unlink(missing_ok=True)
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as target:
+        target.write(token + "\n")
+    partial.replace(file)

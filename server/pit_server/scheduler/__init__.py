@@ -1,0 +1,1 @@
+"""Who runs where: pure functions over values. No database, no clock, no files."""

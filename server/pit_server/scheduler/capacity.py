@@ -1,0 +1,112 @@
+"""What nodes have to give, and what is left of them during one pass."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pit_grammar import Need, ProcessGroup
+
+ANY_GPU = "gpu"
+
+
+@dataclass(frozen=True)
+class NodeView:
+    """What one node can give at the moment of the view."""
+
+    id: int
+    name: str
+    slots: int
+    cpu_milli: int
+    memory_mib: int
+    units: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # kind -> units
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one process gets of its node."""
+
+    cpu_milli: int | None
+    memory_mib: int | None
+    units: tuple[tuple[str, str], ...]  # (kind, unit)
+
+
+class Room:
+    """What is left of a node; taken from process by process."""
+
+    def __init__(self, view: NodeView) -> None:
+        self.view = view
+        self.slots = view.slots
+        self.cpu_milli = view.cpu_milli
+        self.memory_mib = view.memory_mib
+        self.units = {kind: list(units) for kind, units in view.units.items() if units}
+
+    def copy(self) -> "Room":
+        twin = Room.__new__(Room)
+        twin.view, twin.slots = self.view, self.slots
+        twin.cpu_milli, twin.memory_mib = self.cpu_milli, self.memory_mib
+        twin.units = {kind: list(units) for kind, units in self.units.items()}
+        return twin
+
+    def allows(self, group: ProcessGroup) -> bool:
+        """Whether the group's placement admits this node."""
+        return group.placement is None or group.placement.allows(self.view.name, self.view.labels)
+
+    def free(self, kind: str) -> int:
+        if kind == ANY_GPU:
+            return sum(map(len, self.units.values()))
+        return len(self.units.get(kind, ()))
+
+    def fits(self, group: ProcessGroup) -> bool:
+        """Whether one process of the group, at its least, can run in what is left."""
+        if self.slots < 1 or not self.allows(group):
+            return False
+        if (group.cpu_milli or 0) > self.cpu_milli or (group.memory_mib or 0) > self.memory_mib:
+            return False
+        named = 0
+        for need in group.gpus:
+            if need.kind != ANY_GPU:
+                named += need.low
+                if self.free(need.kind) < need.low:
+                    return False
+        any_gpu = sum(need.low for need in group.gpus if need.kind == ANY_GPU)
+        return any_gpu == 0 or self.free(ANY_GPU) >= named + any_gpu
+
+    def take(self, group: ProcessGroup) -> Share:
+        """Take what one process of the group needs at its least; `fits` must have said so."""
+        self.slots -= 1
+        self.cpu_milli -= group.cpu_milli or 0
+        self.memory_mib -= group.memory_mib or 0
+        units: list[tuple[str, str]] = []
+        # Named kinds first, or `gpu` could take what a name needs.
+        for need in sorted(group.gpus, key=lambda need: need.kind == ANY_GPU):
+            units += self.take_units(need, need.low)
+        return Share(group.cpu_milli, group.memory_mib, tuple(units))
+
+    def take_units(self, need: Need, count: int) -> list[tuple[str, str]]:
+        """Up to `count` more units for the need."""
+        taken: list[tuple[str, str]] = []
+        while len(taken) < count:
+            kind = self._best_kind(need.kind)
+            if kind is None:
+                break
+            taken.append((kind, self.units[kind].pop(0)))
+            if not self.units[kind]:
+                del self.units[kind]
+        return taken
+
+    def withhold(self, group: ProcessGroup) -> None:
+        """Keep back for a waiting job what it names, and a slot for each of its processes."""
+        self.slots -= min(self.slots, group.count.low)
+        for need in group.gpus:
+            for kind in list(self.units) if need.kind == ANY_GPU else [need.kind]:
+                self.units.pop(kind, None)
+        if group.cpu_milli:
+            self.cpu_milli = 0
+        if group.memory_mib:
+            self.memory_mib = 0
+
+    def _best_kind(self, kind: str) -> str | None:
+        if kind != ANY_GPU:
+            return kind if kind in self.units else None
+        # From the most plentiful kind, so that rare ones stay free for who asks by name.
+        return max(sorted(self.units), key=lambda name: len(self.units[name]), default=None)

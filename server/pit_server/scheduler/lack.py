@@ -1,0 +1,79 @@
+"""Saying in words what a request lacks."""
+
+from collections.abc import Iterable, Mapping
+
+from pit_grammar import ProcessGroup, Request
+from pit_server.scheduler.capacity import NodeView, Room
+from pit_server.scheduler.fit import fit
+
+
+def describe_lack(request: Request, rooms: Mapping[int, Room]) -> str:
+    """What is missing to start the request now; empty if nothing is."""
+    trial = dict(rooms)
+    if fit(request, trial) is not None:
+        return ""
+    for group in request.groups:
+        allowed = [room for room in rooms.values() if room.allows(group)]
+        if lack := _group_lack(group, allowed):
+            return lack
+    return "waits for room for all its processes at once"
+
+
+def refuse_reason(request: Request, nodes: Iterable[NodeView]) -> str:
+    """Why the cluster could not fulfil the request even when idle; empty if it could."""
+    rooms = {node.id: Room(node) for node in nodes}
+    if not rooms:
+        return "no node has joined the cluster yet"
+    for group in request.groups:
+        if reason := _impossible(group, list(rooms.values())):
+            return f"{group} cannot be fulfilled: {reason}"
+    if fit(request, rooms) is None:
+        return f"{request} is more than all nodes together have"
+    return ""
+
+
+def _group_lack(group: ProcessGroup, rooms: list[Room]) -> str:
+    if not rooms:
+        return f"waits for {group.placement}, which is not online"
+    for need in group.gpus:
+        wanted = need.low * group.count.low
+        free = sum(room.free(need.kind) for room in rooms)
+        if free < wanted:
+            return f"needs {wanted} {need.kind}, {free} free"
+    wanted_cpu = (group.cpu_milli or 0) * group.count.low
+    free_cpu = sum(room.cpu_milli for room in rooms)
+    if free_cpu < wanted_cpu:
+        return f"needs {wanted_cpu / 1000:g} cores, {free_cpu / 1000:g} free"
+    wanted_memory = (group.memory_mib or 0) * group.count.low
+    free_memory = sum(room.memory_mib for room in rooms)
+    if free_memory < wanted_memory:
+        return f"needs {wanted_memory / 1024:g} GiB of memory, {free_memory / 1024:g} free"
+    slots = sum(room.slots for room in rooms)
+    if slots < group.count.low:
+        return f"needs {group.count.low} slots, {slots} free"
+    if not any(room.fits(group) for room in rooms):
+        return f"no single node has room for a process {group}"
+    return ""
+
+
+def _impossible(group: ProcessGroup, rooms: list[Room]) -> str:
+    allowed = [room for room in rooms if room.allows(group)]
+    if not allowed:
+        return f"there is no node {group.placement}"
+    for need in group.gpus:
+        most = max(room.free(need.kind) for room in allowed)
+        if most == 0:
+            kinds = sorted({kind for room in rooms for kind in room.units})
+            offered = f"the cluster has {', '.join(kinds)}" if kinds else "the cluster has no GPUs"
+            return f"no node has {need.kind}; {offered}"
+        if most < need.low:
+            return f"a process needs {need.low} {need.kind}, no node has more than {most}"
+        if (every := sum(room.free(need.kind) for room in allowed)) < need.low * group.count.low:
+            return f"it needs {need.low * group.count.low} {need.kind}, all nodes together have {every}"
+    if not any(room.fits(group) for room in allowed):
+        most_cpu = max(room.cpu_milli for room in allowed) / 1000
+        most_memory = max(room.memory_mib for room in allowed) / 1024
+        return f"no node is that large; the largest have {most_cpu:g} cores and {most_memory:.1f} GiB"
+    if (slots := sum(room.slots for room in allowed)) < group.count.low:
+        return f"it has {group.count.low} processes, and the nodes run at most {slots} at a time"
+    return ""

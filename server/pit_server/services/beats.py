@@ -1,0 +1,100 @@
+"""Taking in a worker's beat: log chunks first, then reports, so that no end precedes its output."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import select
+
+from pit_protocol.beat import Beat, ChunkHead, Report
+from pit_protocol.problem import Problem
+from pit_protocol.states import PROCESS_MOVES, NodeState, ProcessEvent, ProcessState
+from pit_server.bells import job_bell
+from pit_server.db.database import AnyRow, Database
+from pit_server.db.models import Attempt, Node, Process
+from pit_server.services import lifecycle, nodes
+from pit_server.services.orders import stream_of
+from pit_server.services.people import Caller
+from pit_server.store.paths import DataRoot
+
+
+def receive(
+    database: Database, data: DataRoot, caller: Caller, beat: Beat, chunks: Sequence[bytes], *, now: float
+) -> None:
+    """Store a beat's logs and reports; one of an older epoch of the node is refused."""
+    assert caller.node_id is not None  # noqa: S101 - the route admits workers only
+    ids = {report.process for report in beat.reports} | {chunk.process for chunk in beat.chunks}
+    with database.read() as session:
+        node = session.execute(select(Node.epoch, Node.state).where(Node.id == caller.node_id)).one()
+        # Only what was given to this node: a worker cannot speak for another's processes.
+        mine = {
+            row.id: row
+            for row in session.execute(
+                select(
+                    Process.id,
+                    Process.job_id,
+                    Process.state,
+                    Process.group_index,
+                    Process.process_index,
+                    Attempt.number.label("attempt"),
+                )
+                .join(Attempt, Attempt.id == Process.attempt_id)
+                .where(Process.id.in_(ids), Process.node_id == caller.node_id)
+            )
+        }
+    if beat.epoch != node.epoch:
+        raise Problem("stale_epoch", f"another worker speaks for node {caller.name} now", status=409)
+    rung = {
+        _store(data, mine[head.process], head, chunk) for head, chunk in _known(beat.chunks, chunks, mine)
+    }
+    news = [
+        report
+        for report in beat.reports
+        if report.process in mine and _is_news(data, mine[report.process], report)
+    ]
+    if news or node.state != NodeState.ONLINE:
+        _take_in(
+            database, caller, node.state, sorted(news, key=lambda report: mine[report.process].job_id), now
+        )
+    # After the reports, so that who follows the log sees a start before the output that came with it.
+    database.bells.ring(name for name in rung if name)
+
+
+def _take_in(database: Database, caller: Caller, state: str, news: Sequence[Report], now: float) -> None:
+    assert caller.node_id is not None  # noqa: S101
+    with database.write() as session:
+        if state != NodeState.ONLINE:
+            nodes.set_state(session, caller.node_id, NodeState.ONLINE, now=now)
+        for report in news:
+            lifecycle.take_report(session, report, node=caller.name, now=now)
+
+
+def _known(
+    heads: Sequence[ChunkHead], chunks: Sequence[bytes], mine: dict[int, AnyRow]
+) -> list[tuple[ChunkHead, bytes]]:
+    return [
+        (head, chunk)
+        for head, chunk in zip(heads, chunks, strict=True)
+        if head.process in mine and mine[head.process].attempt == head.attempt
+    ]
+
+
+def _store(data: DataRoot, row: AnyRow, head: ChunkHead, chunk: bytes) -> str:
+    """Append a chunk to its log; the bell to ring, or none where bytes before it are missing."""
+    if row.state == ProcessState.ENDED:
+        return ""
+    stream = stream_of(data, row.job_id, row.attempt, row.group_index, row.process_index)
+    return job_bell(row.job_id) if stream.append(chunk, head.at, head.offset) else ""
+
+
+def _is_news(data: DataRoot, row: AnyRow, report: Report) -> bool:
+    event = lifecycle.REPORTED.get(report.state)
+    if event is None or row.attempt != report.attempt:
+        return False
+    if (ProcessState(row.state), event) not in PROCESS_MOVES:
+        return False
+    if event is not ProcessEvent.ENDED:
+        return True
+    stream = stream_of(data, row.job_id, row.attempt, row.group_index, row.process_index)
+    if stream.size() < report.log_size:
+        return False  # its last output is not here yet; the order tells from where to go on
+    stream.sync()
+    return True

@@ -1,0 +1,217 @@
+"""Jobs: accepting, finding and stopping them."""
+
+import hashlib
+import json
+import os
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from pit_grammar import Request, RequestError, parse
+from pit_protocol.problem import Problem
+from pit_protocol.states import JobEvent, JobState, KilledBy, Outcome
+from pit_protocol.submission import MAX_COMMAND, MAX_TITLE, Snapshot, Submission
+from pit_protocol.wire import to_json
+from pit_server.bells import PREPARER, STATUS
+from pit_server.db.database import ring_after_commit
+from pit_server.db.models import Event, Job
+from pit_server.scheduler.lack import refuse_reason
+from pit_server.services import lifecycle, nodes, remotes
+from pit_server.services.people import Caller
+from pit_server.settings import Settings
+from pit_server.store.paths import DataRoot
+from pit_server.store.uploads import check_name
+
+MAX_KEY = 64
+
+
+def check(submission: Submission, settings: Settings) -> Request:
+    """Judge all of a submission that needs no database; returns its request."""
+    if not 0 < len(submission.key) <= MAX_KEY:
+        raise Problem("bad_key", f"a submission's key has 1 to {MAX_KEY} characters", status=422)
+    title = submission.title.strip()
+    if not title or len(title) > MAX_TITLE:
+        raise Problem("bad_title", f"a title has 1 to {MAX_TITLE} characters, not {len(title)}", status=422)
+    if submission.command is not None and not 0 < len(submission.command) <= MAX_COMMAND:
+        raise Problem("bad_command", f"a command has 1 to {MAX_COMMAND} characters", status=422)
+    if submission.command is not None and "\0" in submission.command:
+        raise Problem("bad_command", "a command cannot hold a NUL character", status=422)
+    _check_snapshot(submission.snapshot, settings)
+    try:
+        return parse(submission.request)
+    except RequestError as error:
+        raise Problem("bad_request", str(error), status=422) from error
+
+
+def accept(
+    session: Session,
+    caller: Caller,
+    submission: Submission,
+    request: Request,
+    data: DataRoot,
+    *,
+    max_diff_mib: int,
+    now: float,
+) -> tuple[int, bool]:
+    """Take a job in; its number, and whether it is new: the same submission sent twice is one job."""
+    assert caller.user_id is not None  # noqa: S101 - the route admits users only
+    body = _body_hash(submission)
+    known = session.execute(
+        select(Job.id, Job.body_sha256).where(
+            Job.user_id == caller.user_id, Job.submission_key == submission.key
+        )
+    ).one_or_none()
+    if known is not None:
+        if known.body_sha256 != body:
+            raise Problem(
+                "key_reused", f"this key was used for job {known.id}, which is another one", status=422
+            )
+        return known.id, False
+    if reason := refuse_reason(request, nodes.views(session, idle=True)):
+        raise Problem("cannot_be_fulfilled", reason, "`pit show nodes` lists what there is", status=422)
+    _check_uploads(caller.user_id, submission.snapshot, data, max_diff_mib)
+    if submission.continues is not None:
+        _check_continued(session, caller, submission.continues)
+    job = _row(caller.user_id, submission, str(request), body, now)
+    session.add(job)
+    session.flush()
+    session.add(
+        Event(
+            job_id=job.id,
+            attempt=job.attempt,
+            event=JobEvent.ACCEPTED,
+            from_state=None,
+            to_state=job.state,
+            actor=caller.name,
+            at=now,
+        )
+    )
+    ring_after_commit(session, PREPARER, STATUS)
+    return job.id, True
+
+
+def find(session: Session, caller: Caller, number: int) -> Job:
+    """The job, if the caller may see it; to others it does not exist."""
+    job = session.get(Job, number)
+    if job is None or not (caller.is_admin or job.user_id == caller.user_id):
+        raise Problem("no_such_job", f"there is no job {number}", "`pit status` lists jobs", status=404)
+    return job
+
+
+def stop(session: Session, caller: Caller, number: int, *, now: float) -> None:
+    """Stop a job on a user's behalf; asking twice is fine, an ended job is a Problem."""
+    job = find(session, caller, number)
+    if job.state == JobState.STOPPING:
+        return
+    try:
+        lifecycle.stop(
+            session,
+            number,
+            by=KilledBy.USER,
+            outcome=Outcome.STOPPED,
+            reason=f"by {caller.name}",
+            now=now,
+            actor=caller.name,
+        )
+    except lifecycle.IllegalMove as error:
+        raise Problem(
+            "already_ended", f"job {number} has ended already", f"`pit show {number}` says how", status=409
+        ) from error
+
+
+def result_text(data: DataRoot, job: Job, limit: int = 4096) -> str | None:
+    """What a process left in `$RESULT_FILE`; never through a link that the job made."""
+    path = data.attempt(job.id, job.attempt) / "result"
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        try:
+            return file.read(limit).decode(errors="replace").strip() or None
+        except OSError:
+            return None
+
+
+def _check_snapshot(snapshot: Snapshot, settings: Settings) -> None:
+    remotes.check_hash("tree", snapshot.tree)
+    if snapshot.commit is not None:
+        remotes.check_hash("commit", snapshot.commit)
+        if snapshot.remote is None and snapshot.pack is None:
+            raise Problem("no_objects", "a commit needs a remote or a pack to come from", status=422)
+    if snapshot.remote is not None:
+        remotes.check_remote(snapshot.remote, settings.protocols)
+    for upload in (snapshot.diff, snapshot.pack):
+        if upload is not None:
+            check_name(upload)
+    for text in (snapshot.branch, snapshot.remote_name):
+        if text is not None and len(text) > MAX_TITLE:
+            raise Problem("bad_field", f"{text[:40]!r}… is too long", status=422)
+
+
+def _check_uploads(user_id: int, snapshot: Snapshot, data: DataRoot, max_diff_mib: int) -> None:
+    for upload in (snapshot.diff, snapshot.pack):
+        if upload and not data.upload(user_id, upload).exists():
+            raise Problem("no_such_upload", f"upload {upload} is not here", "send it first", status=409)
+    # git needs several times a diff's size in memory to apply it.
+    if snapshot.diff and data.upload(user_id, snapshot.diff).stat().st_size > max_diff_mib * 1024 * 1024:
+        raise Problem(
+            "diff_too_large",
+            f"the diff is larger than {max_diff_mib} MiB",
+            "push large files, or let git ignore them",
+            status=413,
+        )
+
+
+def _check_continued(session: Session, caller: Caller, number: int) -> None:
+    continued = find(session, caller, number)
+    if continued.state != JobState.ENDED:
+        raise Problem(
+            "not_ended",
+            f"job {number} is still {continued.state}",
+            f"`pit wait {number}` or `pit stop {number}` first: its keep directory must be final",
+            status=409,
+        )
+
+
+def _body_hash(submission: Submission) -> str:
+    return hashlib.sha256(json.dumps(to_json(submission), sort_keys=True).encode()).hexdigest()
+
+
+def _row(user_id: int, submission: Submission, request: str, body: str, now: float) -> Job:
+    snapshot = submission.snapshot
+    return Job(
+        user_id=user_id,
+        submission_key=submission.key,
+        body_sha256=body,
+        title=submission.title.strip(),
+        request=request,
+        command=submission.command,
+        is_private=submission.private,
+        continues=submission.continues,
+        remote=snapshot.remote,
+        remote_name=snapshot.remote_name,
+        branch=snapshot.branch,
+        commit_hash=snapshot.commit,
+        tree_hash=snapshot.tree,
+        diff_sha256=snapshot.diff,
+        diff_lines=snapshot.diff_lines,
+        pack_sha256=snapshot.pack,
+        state=JobState.PREPARING,
+        attempt=1,
+        created_at=now,
+        since=now,
+    )
+
+
+def snapshot_of(job: Job) -> Snapshot:
+    return Snapshot(
+        tree=job.tree_hash,
+        commit=job.commit_hash,
+        remote=job.remote,
+        remote_name=job.remote_name,
+        branch=job.branch,
+        diff=job.diff_sha256,
+        diff_lines=job.diff_lines,
+        pack=job.pack_sha256,
+    )

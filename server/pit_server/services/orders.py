@@ -1,0 +1,157 @@
+"""What a node is told: all that should run there, and what of its reports is settled."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from pit_protocol.beat import Order, Orders, ProcessSpec, Report, Wish
+from pit_protocol.states import KilledBy, ProcessState
+from pit_server.db.database import AnyRow
+from pit_server.db.models import Allocation, Attempt, Job, Node, Process, User
+from pit_server.services.nodes import CPU, MEMORY, PORT
+from pit_server.settings import Settings
+from pit_server.store.logs import LogStream
+from pit_server.store.paths import DataRoot, relative_paths
+
+_COLUMNS = (
+    Process.id,
+    Process.job_id,
+    Process.attempt_id,
+    Process.group_index,
+    Process.process_index,
+    Process.rank,
+    Process.state,
+    Process.stop_by,
+    Attempt.number.label("attempt"),
+    Attempt.master_port,
+    Job.command,
+    User.name.label("user"),
+)
+
+
+def stream_of(data: DataRoot, job: int, attempt: int, group: int, index: int) -> LogStream:
+    """The log of one process."""
+    return LogStream(data.logs(job), f"{attempt}-{group}.{index}")
+
+
+def for_node(
+    session: Session, node_id: int, reports: Iterable[Report], data: DataRoot, settings: Settings
+) -> Orders:
+    """The node's orders at this moment."""
+    revision = session.execute(select(Node.revision).where(Node.id == node_id)).scalar_one()
+    live = _live(session, node_id)
+    fresh = {row.attempt_id for row in live if row.state == ProcessState.ASSIGNED}
+    peers, shares = _peers(session, fresh), _shares(session, fresh)
+    orders = []
+    for row in live:
+        spec = None
+        if row.state == ProcessState.ASSIGNED:
+            spec = _spec(row, peers[row.attempt_id], shares[row.id], settings)
+        stopping = row.state == ProcessState.STOPPING
+        size = stream_of(data, row.job_id, row.attempt, row.group_index, row.process_index).size()
+        orders.append(
+            Order(
+                process=row.id,
+                attempt=row.attempt,
+                wish=Wish.STOP if stopping else Wish.RUN,
+                log_size=size,
+                killed_by=KilledBy(row.stop_by) if stopping and row.stop_by else None,
+                spec=spec,
+            )
+        )
+    known = {row.id for row in live}
+    orders += [_dismissal(report) for report in reports if report.process not in known]
+    return Orders(revision, tuple(orders))
+
+
+def _dismissal(report: Report) -> Order:
+    """What to do with a process that should not, or no longer, be there."""
+    settled = report.state is ProcessState.ENDED
+    return Order(report.process, report.attempt, Wish.FORGET if settled else Wish.STOP)
+
+
+def _live(session: Session, node_id: int) -> list[AnyRow]:
+    return list(
+        session.execute(
+            select(*_COLUMNS)
+            .join(Attempt, Attempt.id == Process.attempt_id)
+            .join(Job, Job.id == Process.job_id)
+            .join(User, User.id == Job.user_id)
+            .where(Process.node_id == node_id, Process.state != ProcessState.ENDED)
+            .order_by(Process.id)
+        )
+    )
+
+
+def _peers(session: Session, attempts: set[int]) -> dict[int, list[AnyRow]]:
+    peers: dict[int, list[AnyRow]] = defaultdict(list)
+    if not attempts:
+        return peers
+    for row in session.execute(
+        select(Process.attempt_id, Process.group_index, Process.process_index, Process.rank, Process.host)
+        .where(Process.attempt_id.in_(attempts))
+        .order_by(Process.rank)
+    ):
+        peers[row.attempt_id].append(row)
+    return peers
+
+
+def _shares(session: Session, attempts: set[int]) -> dict[int, list[AnyRow]]:
+    shares: dict[int, list[AnyRow]] = defaultdict(list)
+    if not attempts:
+        return shares
+    for row in session.execute(
+        select(Allocation.process_id, Allocation.kind, Allocation.unit, Allocation.amount)
+        .join(Process, Process.id == Allocation.process_id)
+        .where(Process.attempt_id.in_(attempts))
+        .order_by(Allocation.id)
+    ):
+        shares[row.process_id].append(row)
+    return shares
+
+
+def _spec(row: AnyRow, peers: list[AnyRow], shares: list[AnyRow], settings: Settings) -> ProcessSpec:
+    amounts = {share.kind: share.amount for share in shares if share.unit is None}
+    return ProcessSpec(
+        job=row.job_id,
+        rank=row.rank,
+        group=row.group_index,
+        index=row.process_index,
+        command=row.command,
+        env=_environment(row, peers),
+        paths=relative_paths(row.job_id, row.attempt, row.user),
+        hostfile="".join(f"{host} slots={count}\n" for host, count in _hosts(peers).items()),
+        grace_s=settings.grace_s,
+        cpus=amounts[CPU] / 1000 if CPU in amounts else None,
+        memory_mib=amounts.get(MEMORY),
+        units=tuple(share.unit for share in shares if share.unit is not None and share.kind != PORT),
+    )
+
+
+def _environment(row: AnyRow, peers: list[AnyRow]) -> dict[str, str]:
+    groups: dict[int, int] = defaultdict(int)
+    env = {}
+    for peer in peers:
+        groups[peer.group_index] += 1
+        env[f"HOST_GROUP{peer.group_index}_PROCESS{peer.process_index}"] = peer.host
+    env |= {f"NUM_PROCESSES_GROUP{group}": str(count) for group, count in groups.items()}
+    return env | {
+        "NUM_GROUPS": str(len(groups)),
+        "GROUP_INDEX": str(row.group_index),
+        "PROCESS_INDEX": str(row.process_index),
+        "JOB_NUMBER": str(row.job_id),
+        "ATTEMPT": str(row.attempt),
+        "MASTER_ADDR": peers[0].host,
+        "MASTER_PORT": str(row.master_port),
+        "WORLD_SIZE": str(len(peers)),
+        "RANK": str(row.rank),
+    }
+
+
+def _hosts(peers: list[AnyRow]) -> dict[str, int]:
+    hosts: dict[str, int] = defaultdict(int)
+    for peer in peers:
+        hosts[peer.host] += 1
+    return hosts

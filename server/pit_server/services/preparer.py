@@ -1,0 +1,140 @@
+"""Building a job's tree: load (short session), work (no session), apply (guarded)."""
+
+import logging
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from pit_protocol.problem import Problem
+from pit_protocol.states import JobEvent, JobState, Outcome
+from pit_protocol.submission import Snapshot
+from pit_server.bells import Bells, job_bell
+from pit_server.db.database import Database
+from pit_server.db.models import Job, User
+from pit_server.services import lifecycle
+from pit_server.services.jobs import snapshot_of
+from pit_server.services.log_view import prepare_stream
+from pit_server.settings import Settings
+from pit_server.store.git import Git, GitFailed
+from pit_server.store.mirror import Mirror
+from pit_server.store.paths import DataRoot
+
+log = logging.getLogger(__name__)
+COMPUTE = ".compute"
+
+
+@dataclass(frozen=True)
+class Work:
+    """All that preparing one job needs, as values."""
+
+    number: int
+    attempt: int
+    user_id: int
+    user: str
+    snapshot: Snapshot
+    needs_script: bool
+    keep: Path | None  # of the job that it continues
+
+
+def list_preparing(session: Session) -> list[int]:
+    return list(
+        session.execute(select(Job.id).where(Job.state == JobState.PREPARING).order_by(Job.id)).scalars()
+    )
+
+
+def prepare(database: Database, data: DataRoot, settings: Settings, number: int) -> None:
+    """Prepare one job: afterwards it waits, or has failed with the reason why."""
+    with database.read() as session:
+        work = _load(session, data, number)
+    if work is None:
+        return
+    say = _Voice(database.bells, data, work)
+    try:
+        _build(work, data, settings, say)
+    except Problem as problem:
+        reason = f"{problem.message}; {problem.hint}" if problem.hint else problem.message
+        _apply(database, number, JobEvent.REFUSED, reason)
+    except (GitFailed, OSError) as error:
+        _apply(database, number, JobEvent.REFUSED, f"the tree could not be built: {error}")
+    else:
+        _apply(database, number, JobEvent.PREPARED)
+
+
+class _Voice:
+    """Writes lines into the job's log."""
+
+    def __init__(self, bells: Bells, data: DataRoot, work: Work) -> None:
+        self._bells = bells
+        self._stream = prepare_stream(data, work.number, work.attempt)
+        self._number = work.number
+
+    def __call__(self, text: str) -> None:
+        self._stream.append(text.encode(errors="replace") + b"\n", time.time())
+        self._bells.ring([job_bell(self._number)])
+
+
+def _load(session: Session, data: DataRoot, number: int) -> Work | None:
+    job = session.get(Job, number)
+    if job is None or job.state != JobState.PREPARING:
+        return None  # stopped meanwhile
+    user = session.execute(select(User.name).where(User.id == job.user_id)).scalar_one()
+    keep = None
+    if job.continues is not None:
+        attempt = session.execute(select(Job.attempt).where(Job.id == job.continues)).scalar_one()
+        keep = data.attempt(job.continues, attempt) / "keep"
+    return Work(number, job.attempt, job.user_id, user, snapshot_of(job), job.command is None, keep)
+
+
+def _build(work: Work, data: DataRoot, settings: Settings, say: _Voice) -> None:
+    """Make the attempt's directory: whole, or not at all."""
+    began = time.monotonic()
+    target = data.attempt(work.number, work.attempt)
+    partial = target.with_name(f"{target.name}.part")
+    for leftover in (partial, target):  # of a head that was killed at this very job
+        if leftover.exists():
+            shutil.rmtree(leftover)
+    partial.mkdir(mode=0o755, parents=True)
+    snapshot = work.snapshot
+    git = Git(data.mirror(work.user_id, snapshot.remote), settings.protocols, settings.prepare_timeout_s, say)
+    diff = data.upload(work.user_id, snapshot.diff) if snapshot.diff else None
+    pack = data.upload(work.user_id, snapshot.pack) if snapshot.pack else None
+    (partial / "src").mkdir()
+    Mirror(git).check_out(snapshot, diff, pack, partial / "src")
+    if work.needs_script and not (partial / "src" / COMPUTE).is_file():
+        raise Problem("no_script", f"the project has no {COMPUTE}", "add one, or give commands with `-d`")
+    _carry_over(work.keep, partial / "keep", say)
+    data.home(work.user).mkdir(mode=0o700, exist_ok=True)
+    partial.rename(target)
+    changed = f" with {snapshot.diff_lines} changed lines" if snapshot.diff else ""
+    what = f"commit {snapshot.commit[:12]}" if snapshot.commit else "the project"
+    say(f"{what}{changed} checked out in {time.monotonic() - began:.2f} s")
+
+
+def _carry_over(source: Path | None, target: Path, say: _Voice) -> None:
+    if source is None:
+        target.mkdir()
+        return
+    if not source.is_dir():
+        raise Problem("no_keep", f"the keep directory {source.parent.parent.name}/keep is gone")
+    # Links are copied as links: the old job may have made one to anywhere.
+    shutil.copytree(source, target, symlinks=True, ignore=_only_plain)
+    say("the keep directory was carried over")
+
+
+def _only_plain(directory: str, names: list[str]) -> set[str]:
+    """Names of what must not be copied, such as a FIFO, which would hang."""
+    paths = ((name, Path(directory, name)) for name in names)
+    return {name for name, path in paths if not (path.is_symlink() or path.is_file() or path.is_dir())}
+
+
+def _apply(database: Database, number: int, event: JobEvent, reason: str = "") -> None:
+    outcome = Outcome.FAILED if event is JobEvent.REFUSED else None
+    try:
+        with database.write() as session:
+            lifecycle.advance(session, number, event, now=time.time(), reason=reason, outcome=outcome)
+    except (lifecycle.IllegalMove, lifecycle.Overtaken) as error:
+        log.info("preparation of job %d came too late: %s", number, error)

@@ -1,0 +1,203 @@
+"""Jobs as the API shows them; many are loaded as columns, not as objects."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy.orm import Session
+
+from pit_protocol.problem import Problem
+from pit_protocol.states import JobState, Outcome, letters
+from pit_protocol.wire import to_json
+from pit_server.db.database import AnyRow
+from pit_server.db.models import Allocation, Event, Job, Node, Process, User
+from pit_server.services import jobs
+from pit_server.services.nodes import PORT
+from pit_server.services.people import Caller
+
+LIVE = (JobState.STARTING, JobState.RUNNING, JobState.STOPPING)
+QUEUED = (JobState.PREPARING, JobState.WAITING)
+ORDERS = {"date": Job.created_at, "title": Job.title, "user": User.name, "state": Job.state}
+MAX_ROWS = 1_000
+
+_SUMMARY = (
+    Job.id,
+    Job.title,
+    Job.request,
+    Job.state,
+    Job.outcome,
+    Job.reason,
+    Job.is_private,
+    Job.created_at,
+    Job.since,
+    User.name.label("user"),
+)
+
+
+def status(session: Session, caller: Caller, limit: int, reasons: Mapping[int, str]) -> dict[str, Any]:
+    """What `pit status` shows."""
+    visible = _visible(caller)
+    totals = dict.fromkeys(JobState, 0)
+    for state, count in session.execute(select(Job.state, func.count()).where(visible).group_by(Job.state)):
+        totals[JobState(state)] = count
+    query = select(*_SUMMARY).join(User, User.id == Job.user_id).where(visible)
+    running = session.execute(query.where(Job.state.in_(LIVE)).order_by(Job.id)).all()
+    waiting = session.execute(query.where(Job.state.in_(QUEUED)).order_by(Job.id).limit(limit)).all()
+    done = session.execute(
+        query.where(Job.state == JobState.ENDED).order_by(Job.since.desc()).limit(limit)
+    ).all()
+    return {
+        "revision": session.execute(select(func.max(Event.id))).scalar() or 0,
+        "running": [_summary(row, reasons) for row in running],
+        "waiting": [_summary(row, reasons) for row in waiting],
+        "done": [_summary(row, reasons) for row in done],
+        "totals": {
+            "running": sum(totals[state] for state in LIVE),
+            "waiting": sum(totals[state] for state in QUEUED),
+            "done": totals[JobState.ENDED],
+        },
+    }
+
+
+def listing(
+    session: Session, caller: Caller, filters: Mapping[str, str], reasons: Mapping[int, str]
+) -> dict[str, Any]:
+    """Jobs by filter, order and page."""
+    query = select(*_SUMMARY).join(User, User.id == Job.user_id).where(_visible(caller))
+    query = _filtered(query, filters)
+    total = session.execute(select(func.count()).select_from(query.subquery())).scalar_one()
+    limit = min(_number(filters, "limit", 20), MAX_ROWS)
+    page = query.order_by(*_ordering(filters)).limit(limit).offset(_number(filters, "offset", 0))
+    return {"jobs": [_summary(row, reasons) for row in session.execute(page)], "total": total}
+
+
+def record(session: Session, job: Job, result: str | None, reasons: Mapping[int, str]) -> dict[str, Any]:
+    """One job with everything that is known of it."""
+    query = select(*_SUMMARY).join(User, User.id == Job.user_id).where(Job.id == job.id)
+    processes = session.execute(
+        select(Process, Node.name).join(Node, Node.id == Process.node_id).where(Process.job_id == job.id)
+    ).all()
+    names = {row.Process.id: f"{row.Process.group_index}.{row.Process.process_index}" for row in processes}
+    shares = _shares(session, job.id)
+    events = session.execute(select(Event).where(Event.job_id == job.id).order_by(Event.id)).scalars()
+    return {
+        **_summary(session.execute(query).one(), reasons),
+        "command": job.command,
+        "continues": job.continues,
+        "attempt": job.attempt,
+        "snapshot": to_json(jobs.snapshot_of(job)),
+        "result": result,
+        "events": [_event(event, names) for event in events],
+        "processes": [
+            _process(row.Process, row.name, shares[row.Process.id])
+            for row in sorted(processes, key=lambda row: (row.Process.attempt_id, row.Process.rank))
+        ],
+    }
+
+
+def _visible(caller: Caller) -> ColumnElement[bool]:
+    return Job.id > 0 if caller.is_admin else Job.user_id == caller.user_id
+
+
+def _summary(row: AnyRow, reasons: Mapping[int, str]) -> dict[str, Any]:
+    state, outcome = JobState(row.state), Outcome(row.outcome) if row.outcome else None
+    return {
+        "number": row.id,
+        "title": row.title,
+        "user": row.user,
+        "request": row.request,
+        "state": state,
+        "outcome": outcome,
+        "letters": letters(state, outcome),
+        "reason": reasons.get(row.id, "") if state is JobState.WAITING else row.reason,
+        "private": row.is_private,
+        "created_at": row.created_at,
+        "since": row.since,
+        "gpu_percent": None,
+        "memory_percent": None,
+    }
+
+
+def _process(process: Process, node: str, resources: list[str]) -> dict[str, Any]:
+    return {
+        "group": process.group_index,
+        "index": process.process_index,
+        "rank": process.rank,
+        "node": node,
+        "host": process.host,
+        "state": process.state,
+        "exit_code": process.exit_code,
+        "signal": process.signal,
+        "killed_by": process.killed_by,
+        "reason": process.reason,
+        "started_at": process.started_at,
+        "ended_at": process.ended_at,
+        "resources": resources,
+    }
+
+
+def _event(event: Event, names: Mapping[int, str]) -> dict[str, Any]:
+    return {
+        "at": event.at,
+        "event": event.event,
+        "from": event.from_state,
+        "to": event.to_state,
+        "actor": event.actor,
+        "reason": event.reason,
+        "process": names.get(event.process_id) if event.process_id else None,
+    }
+
+
+def _shares(session: Session, number: int) -> defaultdict[int, list[str]]:
+    shares: defaultdict[int, list[str]] = defaultdict(list)
+    for row in session.execute(
+        select(Allocation.process_id, Allocation.kind, Allocation.unit, Allocation.amount)
+        .join(Process, Process.id == Allocation.process_id)
+        .where(Process.job_id == number, Allocation.kind != PORT)
+        .order_by(Allocation.id)
+    ):
+        amount = {"cpu": f"{row.amount / 1000:g} cores", "mem": f"{row.amount / 1024:g} GiB"}.get(row.kind)
+        shares[row.process_id].append(amount or f"{row.kind} {row.unit}")
+    return shares
+
+
+def _filtered(query: Select[*tuple[Any, ...]], filters: Mapping[str, str]) -> Select[*tuple[Any, ...]]:
+    known = {"user", "state", "outcome", "title", "since", "till", "asc", "desc", "limit", "offset"}
+    if unknown := sorted(set(filters) - known):
+        raise Problem(
+            "unknown_filter",
+            f"there is no filter {unknown[0]!r}",
+            f"known are: {', '.join(sorted(known))}",
+            status=422,
+        )
+    for name, column in (("user", User.name), ("state", Job.state), ("outcome", Job.outcome)):
+        if name in filters:
+            query = query.where(column == filters[name])
+    if "title" in filters:
+        query = query.where(Job.title.like(filters["title"]))
+    if "since" in filters:
+        query = query.where(Job.created_at >= _number(filters, "since", 0))
+    if "till" in filters:
+        query = query.where(Job.created_at < _number(filters, "till", 0))
+    return query
+
+
+def _ordering(filters: Mapping[str, str]) -> Sequence[ColumnElement[Any]]:
+    name = filters.get("asc") or filters.get("desc") or "date"
+    if name not in ORDERS:
+        raise Problem(
+            "unknown_order", f"jobs have no order {name!r}", f"known are: {', '.join(ORDERS)}", status=422
+        )
+    column = ORDERS[name]
+    return (column.asc(), Job.id.asc()) if "asc" in filters else (column.desc(), Job.id.desc())
+
+
+def _number(filters: Mapping[str, str], name: str, default: int) -> int:
+    try:
+        value = int(float(filters.get(name, default)))
+    except (ValueError, OverflowError):
+        value = -1
+    if value < 0:
+        raise Problem("bad_number", f"{name} must be a number, not {filters[name]!r}", status=422)
+    return value

@@ -1,0 +1,52 @@
+"""Which remotes the head fetches from: known protocols, no secrets, nothing that git takes for an option."""
+
+import re
+from urllib.parse import urlsplit
+
+from pit_protocol.problem import Problem
+
+COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+SCP_FORM = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*@)?[A-Za-z0-9][A-Za-z0-9.-]*:(?!//)[^:]+")
+MAX_REMOTE = 2_000
+
+
+def check_hash(what: str, value: str) -> None:
+    if not COMMIT.fullmatch(value):
+        raise Problem("bad_hash", f"{what} {value[:70]!r} is no full git hash", status=422)
+
+
+def check_remote(remote: str, protocols: tuple[str, ...]) -> None:
+    """Raise a Problem unless the head may fetch from `remote`."""
+    if remote.startswith("-") or "::" in remote or not remote.isprintable() or len(remote) > MAX_REMOTE:
+        raise Problem("bad_remote", "the remote's URL is not one that git should get", status=422)
+    protocol = _protocol(remote)
+    if protocol not in protocols:
+        raise Problem(
+            "remote_not_fetchable",
+            f"the head does not fetch by {protocol}",
+            f"it fetches by {', '.join(protocols)}; `pit run --bundle` sends the code along",
+            status=422,
+        )
+    if protocol in ("http", "https"):
+        _check_no_secret(remote)
+
+
+def _protocol(remote: str) -> str:
+    if "://" in remote:
+        scheme, _, rest = remote.partition("://")
+        if rest.startswith("-"):
+            raise Problem("bad_remote", "the remote's host begins with a dash", status=422)
+        return scheme.lower()
+    return "ssh" if SCP_FORM.fullmatch(remote) else "file"
+
+
+def _check_no_secret(remote: str) -> None:
+    # The URL itself stays out of the message: it would carry the secret into logs.
+    parts = urlsplit(remote)
+    if parts.username or parts.password or parts.query:
+        raise Problem(
+            "secret_in_remote",
+            "the remote's URL carries a user name, a password or a query",
+            "`git remote set-url` to one without; `pit run --bundle` sends the code along meanwhile",
+            status=422,
+        )

@@ -1,0 +1,82 @@
+"""What an admin can set: `head.toml` in the head's home, overruled by `PIT_HEAD_<NAME>`."""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from pit_protocol.problem import Problem
+
+PREFIX = "PIT_HEAD_"
+FILE_NAME = "head.toml"
+
+
+@dataclass(frozen=True)
+class Settings:
+    home: Path  # database, data and settings file of this head
+    database_url: str = ""  # empty: SQLite in the home
+    data_root: str = ""  # empty: `data` in the home
+    bind: str = "127.0.0.1:7478"
+    threads: int = 128  # each held beat, log or status request occupies one
+    git_protocols: str = "https,ssh"  # what the head fetches from
+    prepare_parallel: int = 2
+    prepare_timeout_s: float = 600.0
+    max_diff_mib: int = 32
+    max_pack_mib: int = 1024
+    grace_s: float = 10.0  # between SIGTERM and SIGKILL
+    hold_s: float = 5.0  # how long a quiet beat is held
+    offline_after_s: float = 30.0  # a node silent for longer is offline
+    token_days: int = 365
+
+    @property
+    def url(self) -> str:
+        return self.database_url or f"sqlite:///{self.home / 'pit.db'}"
+
+    @property
+    def root(self) -> Path:
+        return Path(self.data_root) if self.data_root else self.home / "data"
+
+    @property
+    def protocols(self) -> tuple[str, ...]:
+        return tuple(part.strip() for part in self.git_protocols.split(",") if part.strip())
+
+
+def load(home: Path, environ: Mapping[str, str] = os.environ) -> Settings:
+    """The settings of the head that lives in `home`; a wrong name or value raises a Problem."""
+    values: dict[str, Any] = {}
+    file = home / FILE_NAME
+    if file.exists():
+        values.update(_from_file(file))
+    for name in _names():
+        if PREFIX + name.upper() in environ:
+            values[name] = _convert(name, environ[PREFIX + name.upper()], PREFIX + name.upper())
+    return Settings(home=home, **values)
+
+
+def _names() -> dict[str, type]:
+    return {field.name: type(field.default) for field in fields(Settings) if field.name != "home"}
+
+
+def _from_file(file: Path) -> dict[str, Any]:
+    try:
+        table = tomllib.loads(file.read_text())
+    except tomllib.TOMLDecodeError as error:
+        raise Problem("bad_settings", f"{file} is no TOML: {error}") from error
+    unknown = sorted(set(table) - set(_names()))
+    if unknown:
+        raise Problem(
+            "bad_settings",
+            f"{file} has no setting {unknown[0]!r}",
+            f"known are: {', '.join(sorted(_names()))}",
+        )
+    return {name: _convert(name, value, f"{name} in {file}") for name, value in table.items()}
+
+
+def _convert(name: str, value: Any, where: str) -> Any:
+    kind = _names()[name]
+    try:
+        return kind(value)
+    except ValueError:
+        raise Problem("bad_settings", f"{where} must be {kind.__name__}, not {value!r}") from None
