@@ -1,0 +1,95 @@
+"""The worker and its head: tokens, epochs, silence, and who may hold a spool."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from pit_worker.__main__ import main
+from pit_worker.settings import SettingError, load
+from tests.worker.conftest import Eventually, Workers
+from tests.worker.stub_head import StubHead
+
+
+def test_a_worker_that_was_overtaken_leaves(head: StubHead, eventually: Eventually, workers: Workers):
+    worker = workers.start()
+    eventually(lambda: head.spoken)
+    with head.changed:
+        head.epoch += 1
+        head.changed.notify_all()
+    assert worker.wait(10) == 1
+    assert "another worker speaks for this node now" in workers.log()
+
+
+def test_a_second_worker_on_one_spool_refuses_to_start(
+    head: StubHead, eventually: Eventually, workers: Workers
+):
+    workers.start()
+    eventually(lambda: head.spoken)
+    second = workers.start()
+    assert second.wait(10) == 1
+    assert f"pit-worker: another worker holds the spool {workers.spool}\n" in workers.log()
+
+
+def test_a_refused_token_is_said_and_tried_again_without_haste(
+    head: StubHead, eventually: Eventually, workers: Workers
+):
+    workers.token_file.write_text("pit_n1_wrong")
+    began = time.monotonic()
+    worker = workers.start()
+    eventually(lambda: head.refused >= 3)
+    assert time.monotonic() - began > 0.3
+    workers.token_file.write_text(head.token)
+    eventually(lambda: head.spoken)
+    assert worker.poll() is None
+    assert "the head refuses this node's token" in workers.log()
+    assert "wrong" not in workers.log() and "secret" not in workers.log()
+
+
+def test_processes_go_on_while_the_head_is_away(head: StubHead, eventually: Eventually, workers: Workers):
+    workers.start()
+    head.run(1, "echo one; until [ -e $JOB_DIR/exit-now ]; do sleep 0.02; done; echo two; exit 5")
+    eventually(lambda: head.log(1) == "one\n")
+    head.is_deaf = True
+    (workers.folder / "data/jobs/1/exit-now").touch()
+    eventually(lambda: (workers.spool / "1-1/end").exists())
+    assert head.end(1) is None
+    head.is_deaf = False
+    assert eventually(lambda: head.end(1)).exit_code == 5
+    assert head.log(1) == "one\ntwo\n"
+
+
+def test_200_processes_are_reported_with_few_beats(head: StubHead, eventually: Eventually, workers: Workers):
+    workers.start()
+    eventually(lambda: head.spoken)
+    with head.changed:
+        for process in range(200):
+            head.run(process, "true")
+    eventually(lambda: len(head.ends) == 200)
+    assert {end.exit_code for end in head.ends.values()} == {0}
+    assert len(head.spoken) < 200
+
+
+def test_the_token_is_not_seen_by_others(head: StubHead, eventually: Eventually, workers: Workers):
+    worker = workers.start()
+    eventually(lambda: head.spoken)
+    arguments = subprocess.run(["ps", "-o", "args=", "-p", str(worker.pid)], capture_output=True, text=True)
+    assert "secret" not in arguments.stdout
+
+
+def test_plain_http_is_for_this_machine_only():
+    given = {"token_file": "t", "spool": "s"}
+    assert load({**given, "url": "http://127.0.0.1:1"}, {}).address == "127.0.0.1"
+    assert load({**given, "url": "https://head.example.org"}, {"PIT_WORKER_CGROUPS": "off"}).cgroups is False
+    with pytest.raises(SettingError, match="plain http to head"):
+        load({**given, "url": "http://head.example.org"}, {})
+
+
+def test_a_missing_setting_is_one_sentence(capsys: pytest.CaptureFixture[str]):
+    assert main(["run", "--url", "http://localhost:1"]) == 1
+    assert capsys.readouterr().err == "pit-worker: --token-file (or PIT_WORKER_TOKEN_FILE) is missing\n"
+
+
+def test_it_runs_as_a_module():
+    assert subprocess.run([sys.executable, "-m", "pit_worker", "--help"], capture_output=True).returncode == 0

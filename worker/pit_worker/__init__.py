@@ -1,0 +1,1 @@
+"""The worker: the daemon on a node that runs processes as the head orders."""

@@ -1,0 +1,176 @@
+"""What the worker keeps of one process: a directory in the spool, and every file name in it."""
+
+import json
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from pit_protocol.beat import ProcessSpec
+from pit_protocol.problem import Problem
+from pit_protocol.states import KilledBy
+from pit_protocol.wire import from_json, to_json
+
+T = TypeVar("T")
+
+
+class Key(NamedTuple):
+    """A process and its attempt; what has one key is started once at most."""
+
+    process: int
+    attempt: int
+
+    def __str__(self) -> str:
+        return f"{self.process}-{self.attempt}"
+
+
+@dataclass(frozen=True)
+class Intent:
+    """What the worker has taken upon itself, on disk before it is done."""
+
+    process: int
+    attempt: int
+    cluster: str
+    boot_id: str
+    data_root: str
+    spec: ProcessSpec | None  # None: a tombstone, never to be started
+
+
+@dataclass(frozen=True)
+class Stop:
+    """An order to stop that was obeyed."""
+
+    at: float
+    killed_by: KilledBy | None
+
+
+@dataclass(frozen=True)
+class End:
+    """How a process ended."""
+
+    ended_at: float
+    exit_code: int | None = None
+    signal: int | None = None
+    killed_by: KilledBy | None = None
+    reason: str = ""
+
+
+class Entry:
+    """One process's directory; what its supervisor and the worker write."""
+
+    def __init__(self, path: Path, intent: Intent) -> None:
+        self.path = path
+        self.intent = intent
+        self.key = Key(intent.process, intent.attempt)
+        self.cookie = f"{intent.cluster}-{self.key}"
+        self.command = path / "command"
+        self.hostfile = path / "hostfile"
+        self.output = path / "output"
+        self.pipe = path / "pipe"  # what the command writes to
+        self.cgroup = path / "cgroup"
+        self.started = path / "started"
+
+    def claim(self) -> bool:
+        """Take the only right to start from any supervisor; False if one was faster."""
+        try:
+            os.close(os.open(self.started, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            return False
+        return True
+
+    def is_claimed(self) -> bool:
+        return self.started.exists()
+
+    def supervisor(self) -> tuple[int, int] | None:
+        """Process id and start time of the supervisor that has the claim, once it has written them."""
+        line = _read(self.started)
+        return parse_stat(line)[:2] if line.strip() else None
+
+    def started_at(self) -> float | None:
+        return _time(self.started)
+
+    def scribe(self) -> int | None:
+        """Process id of who writes the output down."""
+        text = _read(self.path / "scribe")
+        return int(text) if text.strip().isdigit() else None
+
+    def is_over(self) -> bool:
+        """Whether the command has ended; its exit code counts once all output is written down."""
+        return (self.path / "exit.part").exists()
+
+    def exit_code(self) -> int | None:
+        text = _read(self.path / "exit")
+        return int(text) if text.strip().isdigit() else None
+
+    def exited_at(self) -> float | None:
+        return _time(self.path / "exit")
+
+    def stop(self) -> Stop | None:
+        return _load(Stop, self.path / "stop")
+
+    def end(self) -> End | None:
+        return _load(End, self.path / "end")
+
+    # Neither needs fsync: they must outlive the worker; after a power loss the boot id tells the end.
+    def save_stop(self, stop: Stop) -> None:
+        write_whole(self.path / "stop", json.dumps(to_json(stop)))
+
+    def save_end(self, end: End) -> None:
+        write_whole(self.path / "end", json.dumps(to_json(end)))
+
+
+class Stat(NamedTuple):
+    """The fields of /proc/<pid>/stat that matter here."""
+
+    pid: int
+    start_time: int
+    parent: int
+    session: int
+    state: str
+
+
+def parse_stat(line: str) -> Stat:
+    # The name in parentheses may itself hold blanks and parentheses.
+    rest = line[line.rindex(")") + 2 :].split()
+    return Stat(int(line[: line.index("(")]), int(rest[19]), int(rest[1]), int(rest[3]), rest[0])
+
+
+def read_stat(pid: int) -> Stat | None:
+    line = _read(Path(f"/proc/{pid}/stat"))
+    return parse_stat(line) if line else None
+
+
+def write_whole(path: Path, text: str, *, sync: bool = False) -> None:
+    """Write a file that is whole or absent, whatever happens meanwhile."""
+    partial = path.with_name(path.name + ".part")
+    with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(text)
+        if sync:
+            file.flush()
+            os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def _load(kind: type[T], path: Path) -> T | None:
+    text = _read(path)
+    if not text:
+        return None
+    with suppress(ValueError, Problem):
+        body: Any = json.loads(text)
+        return from_json(kind, body)
+    return None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def _time(path: Path) -> float | None:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return None

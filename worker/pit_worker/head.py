@@ -1,0 +1,87 @@
+"""The head as the worker sees it: two calls, and three ways in which they go wrong."""
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+import requests
+
+from pit_protocol import API_PREFIX
+from pit_protocol.beat import BEAT_TYPE, Beat, Hello, Orders, Welcome, pack_beat
+from pit_protocol.problem import Problem
+from pit_protocol.wire import from_json, to_json
+from pit_worker.settings import SettingError, Settings, read_token
+
+CONNECT_S = 5.0
+ANSWER_S = 10.0  # beyond what the head may hold a beat
+
+T = TypeVar("T")
+
+
+class HeadError(Exception):
+    """A call without an answer to use; worth another try later."""
+
+
+class TokenRefused(HeadError):
+    """The head does not take the node's token."""
+
+
+class Overtaken(HeadError):
+    """Another worker speaks for this node now."""
+
+
+class Head:
+    """One thread's line to the head."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._url = settings.url.rstrip("/") + API_PREFIX
+        self._token_file: Path = settings.token_file
+        self._http = requests.Session()
+        # Else a .netrc would replace the token, and a proxy of the environment would see it.
+        self._http.trust_env = False
+        self._http.verify = settings.ca_file or True
+
+    def greet(self, hello: Hello) -> Welcome:
+        return self._post(Welcome, "/node/session", ANSWER_S, json=to_json(hello))
+
+    def beat(self, beat: Beat, chunks: tuple[bytes, ...] = ()) -> Orders:
+        return self._post(
+            Orders,
+            "/node/beat",
+            beat.wait_s + ANSWER_S,
+            data=pack_beat(beat, chunks),
+            headers={"Content-Type": BEAT_TYPE},
+        )
+
+    def _post(self, kind: type[T], path: str, patience_s: float, headers: Any = None, **body: Any) -> T:
+        try:
+            # Read anew each time: whoever replaces a refused token need not restart the worker.
+            token = read_token(self._token_file)
+            answer = self._http.post(
+                self._url + path,
+                headers={**(headers or {}), "Authorization": f"Bearer {token}"},
+                timeout=(CONNECT_S, patience_s),
+                allow_redirects=False,
+                **body,
+            )
+            content = answer.json()
+        except SettingError as error:
+            raise HeadError(str(error)) from error
+        except requests.JSONDecodeError as error:
+            raise _refusal(answer.status_code, {}) from error
+        except requests.RequestException as error:
+            raise HeadError(f"no answer from the head ({type(error).__name__})") from error
+        if answer.status_code != 200:
+            raise _refusal(answer.status_code, content)
+        try:
+            return from_json(kind, content)
+        except Problem as problem:
+            raise HeadError(f"the head's answer cannot be read: {problem}") from problem
+
+
+def _refusal(status: int, content: Any) -> HeadError:
+    problem = Problem.from_json(content if isinstance(content, dict) else {})
+    if status == 401:
+        return TokenRefused("the head refuses this node's token")
+    if problem.code == "stale_epoch":
+        return Overtaken("another worker speaks for this node now")
+    return HeadError(f"the head answered {status}: {problem.message}")

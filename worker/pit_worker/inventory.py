@@ -1,0 +1,25 @@
+"""What this machine has and which boot of it this is."""
+
+import os
+from pathlib import Path
+
+from pit_protocol.beat import Inventory
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+MEMINFO = Path("/proc/meminfo")
+
+
+def read_inventory() -> Inventory:
+    return Inventory(cores=len(os.sched_getaffinity(0)), memory_mib=_memory_mib(MEMINFO.read_text()))
+
+
+def read_boot_id() -> str:
+    return BOOT_ID.read_text().strip()
+
+
+def _memory_mib(meminfo: str) -> int:
+    for line in meminfo.splitlines():
+        name, _, value = line.partition(":")
+        if name == "MemTotal":
+            return int(value.split()[0]) // 1024
+    return 0

@@ -1,0 +1,75 @@
+"""One process as the worker sees it, and the report it makes of it."""
+
+import time
+from dataclasses import dataclass, field
+
+from pit_protocol.beat import Report
+from pit_protocol.states import ProcessState
+from pit_worker.entry import End, Entry, Key, Stop
+from pit_worker.loop import Timer
+from pit_worker.output import Output
+
+MAX_REASON = 1000
+
+
+@dataclass(eq=False)
+class Process:
+    """Belongs to the main loop: no other thread reads or writes it."""
+
+    entry: Entry
+    output: Output = field(init=False)
+    descriptor: int | None = None  # readable when it has ended
+    tail: int | None = None  # the watch on its files
+    started_at: float | None = None
+    is_over: bool = False  # its command has ended, but not all that the command started
+    has_ended: bool = False  # and all its output is written down
+    stop: Stop | None = None
+    kill_at: float | None = None  # by the monotonic clock: from when on SIGKILL is used
+    end: End | None = None
+    timer: Timer | None = None
+    presses: int = 0
+
+    def __post_init__(self) -> None:
+        self.output = Output(self.entry.output)
+
+    @property
+    def key(self) -> Key:
+        return self.entry.key
+
+    @property
+    def is_waiting(self) -> bool:
+        """Taken but not yet started."""
+        return self.descriptor is None and not self.has_ended and self.end is None
+
+    def report(self, log_size: int, *, is_told: bool) -> Report:
+        """What to say of it; `is_told`: with this beat the head has all output, so it may end."""
+        if self.end is None or not is_told:
+            return Report(*self.key, self._state(), log_size, started_at=self.started_at)
+        return Report(
+            *self.key,
+            ProcessState.ENDED,
+            log_size,
+            exit_code=self.end.exit_code,
+            signal=self.end.signal,
+            killed_by=self.end.killed_by,
+            reason=self.end.reason[:MAX_REASON],
+            started_at=self.started_at,
+            ended_at=self.end.ended_at,
+        )
+
+    def end_by_itself(self) -> End:
+        """The end that its exit file tells, or the lack of one."""
+        killed_by = self.stop.killed_by if self.stop else None
+        code = self.entry.exit_code()
+        if code is None:
+            reason = "" if self.stop else "its supervisor was killed"
+            return End(time.time(), signal=9, killed_by=killed_by, reason=reason)
+        ended_at = self.entry.exited_at() or time.time()
+        # The shell's way to say that a signal ended the command.
+        signal = code - 128 if 128 < code <= 128 + 64 else None
+        return End(ended_at, exit_code=code, signal=signal, killed_by=killed_by)
+
+    def _state(self) -> ProcessState:
+        if self.stop:
+            return ProcessState.STOPPING
+        return ProcessState.STARTING if self.started_at is None else ProcessState.RUNNING

@@ -1,0 +1,150 @@
+"""How processes are run: the interface, and the plain way with a supervisor in /bin/sh."""
+
+import os
+import signal
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from pit_worker import cgroup, cookie
+from pit_worker.entry import Entry, Key, read_stat
+from pit_worker.environment import StartRefused, environment, script
+
+SUPERVISE = Path(__file__).with_name("supervise.sh")
+
+
+class Runtime(Protocol):
+    """What the worker needs of whatever runs processes; all of it survives the worker."""
+
+    def start(self, entry: Entry) -> int:
+        """Start it unless it ever was; a descriptor, readable when it has ended."""
+
+    def adopt(self, entry: Entry) -> int | None:
+        """The descriptor of one that already runs; None if it does not run any more."""
+
+    def signal(self, entry: Entry, number: int) -> int:
+        """Signal all that it has started, 0 to only count; how many there were."""
+
+    def is_over(self, entry: Entry) -> bool:
+        """Whether its command has ended, though what it left behind may still write."""
+
+    def exit_code(self, entry: Entry) -> int | None:
+        """The exit code of its command, once that has ended and all output is written down."""
+
+    def remove(self, entry: Entry) -> None:
+        """Clear away what is not in the entry's directory."""
+
+
+class LocalRuntime:
+    """Processes of this machine, each in a session (and a cgroup where that may be) of its own."""
+
+    def __init__(self, search_path: str, own_cgroup: Path | None) -> None:
+        self._search_path = search_path
+        self._own_cgroup = own_cgroup
+        self._children: dict[Key, subprocess.Popen[bytes]] = {}
+
+    def start(self, entry: Entry) -> int:
+        """Raises StartRefused, or OSError where it may have been started but cannot be watched."""
+        spec = entry.intent.spec
+        if spec is None:
+            raise StartRefused("never to be started")
+        around = environment(entry, spec, self._search_path)
+        try:
+            arguments = [
+                "/bin/sh",
+                str(SUPERVISE),
+                str(entry.path),
+                script(entry, spec),
+                self._make_cgroup(entry),
+            ]
+            child = subprocess.Popen(
+                arguments,
+                env=around,
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise StartRefused(f"it could not be started: {error}") from error
+        self._children[entry.key] = child
+        return os.pidfd_open(child.pid)
+
+    def adopt(self, entry: Entry) -> int | None:
+        self._reap(entry)
+        known = entry.supervisor()
+        pid = known[0] if known else cookie.find_leader(entry.cookie)
+        if pid is None:
+            return None
+        try:
+            descriptor = os.pidfd_open(pid)
+        except ProcessLookupError:
+            return None
+        # The handle first, the look second: a reused id shows another start time.
+        stat = read_stat(pid)
+        if stat is None or stat.state == "Z" or (known and stat[:2] != known):
+            os.close(descriptor)
+            return None
+        return descriptor
+
+    def signal(self, entry: Entry, number: int) -> int:
+        supervisor = self._supervisor(entry)
+        if number and supervisor:
+            # It records the end, so it is not killed; but it may have been frozen.
+            _send(supervisor, signal.SIGCONT if number == signal.SIGKILL else number)
+        group = _recorded_cgroup(entry)
+        left = cgroup.send(group, number) if group else 0
+        if group is None or (left == 0 and number == signal.SIGTERM):
+            # Without a cgroup, or on its way into it.
+            left = cookie.send(entry.cookie, supervisor, entry.scribe(), number)
+        return left
+
+    def is_over(self, entry: Entry) -> bool:
+        return entry.is_over()
+
+    def exit_code(self, entry: Entry) -> int | None:
+        return entry.exit_code()
+
+    def remove(self, entry: Entry) -> None:
+        self._reap(entry)
+        if group := _recorded_cgroup(entry):
+            cgroup.remove(group)
+
+    def _make_cgroup(self, entry: Entry) -> str:
+        if self._own_cgroup is None:
+            return ""
+        group = cgroup.make(self._own_cgroup, entry.cookie)
+        entry.cgroup.write_text(str(group))
+        return str(group)
+
+    def _supervisor(self, entry: Entry) -> tuple[int, int] | None:
+        if known := entry.supervisor():
+            return known
+        child = self._children.get(entry.key)
+        stat = read_stat(child.pid) if child else None
+        return stat[:2] if stat else None
+
+    def _reap(self, entry: Entry) -> None:
+        child = self._children.get(entry.key)
+        if child and child.poll() is not None:
+            del self._children[entry.key]
+
+
+def _recorded_cgroup(entry: Entry) -> Path | None:
+    try:
+        return Path(entry.cgroup.read_text())
+    except FileNotFoundError:
+        return None
+
+
+def _send(supervisor: tuple[int, int], number: int) -> None:
+    with suppress(ProcessLookupError):
+        handle = os.pidfd_open(supervisor[0])
+        try:
+            stat = read_stat(supervisor[0])
+            if stat and stat[:2] == supervisor:
+                signal.pidfd_send_signal(handle, number)
+        finally:
+            os.close(handle)

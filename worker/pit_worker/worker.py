@@ -1,0 +1,192 @@
+"""The worker: hears orders, sees to its processes, and says what has become of them."""
+
+import logging
+import signal
+import time
+from pathlib import Path
+
+from pit_protocol.beat import Hello, Order, Orders, Welcome
+from pit_worker import cgroup, crash, readonly
+from pit_worker.backoff import Backoff
+from pit_worker.beats import Speech, compose
+from pit_worker.entry import Key
+from pit_worker.inotify import Inotify
+from pit_worker.inventory import read_boot_id, read_inventory
+from pit_worker.loop import Loop, Timer
+from pit_worker.processes import Processes
+from pit_worker.runtime import LocalRuntime
+from pit_worker.settings import Settings
+from pit_worker.spool import Spool
+from pit_worker.voices import Voices
+
+GATHER_S = 0.01  # what comes up within this time goes into one beat
+STALLED_S = 0.5  # pause when the head took none of the output it was sent
+
+log = logging.getLogger(__name__)
+
+
+class Worker:
+    """Owns all state, in the thread that calls `run`."""
+
+    def __init__(self, settings: Settings, spool: Spool) -> None:
+        self._settings = settings
+        self._spool = spool
+        self._boot_id = settings.boot_id or read_boot_id()
+        self._loop = Loop()
+        self._inotify = Inotify()
+        self._is_tailing = False
+        self._processes = Processes(
+            self._loop, spool, self._make_runtime(), self._inotify, self._boot_id, self._on_change
+        )
+        self._voices = Voices(
+            settings, self._loop, self, Hello(self._boot_id, read_inventory(), settings.address)
+        )
+        self._welcome: Welcome | None = None
+        self._is_speaking = False
+        self._has_news = False
+        self._speak_timer: Timer | None = None
+        self._speak_at = 0.0  # this and the next by the monotonic clock
+        self._silent_until = 0.0
+        self._backoff = Backoff()
+        self.seen = -1  # the newest revision of orders; the listener reads it too
+
+    def run(self) -> int:
+        """Work until a signal or until overtaken; the exit code. What runs goes on running."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self._loop.leave(0))
+        self._tail()
+        self._processes.recover()
+        self._voices.start()
+        code = self._loop.run()
+        log.info("leaving; %d processes are for the next worker", len(self._processes.known))
+        return code
+
+    def on_welcome(self, welcome: Welcome) -> None:
+        strangers = {p.entry.intent.cluster for p in self._processes.known.values()} - {welcome.cluster}
+        if strangers:
+            log.error(
+                "the spool %s holds processes of cluster %s, not of %s",
+                self._spool.path, strangers.pop(), welcome.cluster,
+            )  # fmt: skip
+            self._loop.leave(1)
+            return
+        self._welcome = welcome
+        # In this thread, which starts the processes.
+        readonly.protect(Path(welcome.data_root) / "shared")
+        self._processes.welcome(welcome)
+        self._speak_regularly()
+
+    def on_heard(self, orders: Orders) -> None:
+        if self._is_news(orders):
+            for order in orders.orders:
+                self._processes.obey(order)
+                # Of output only a spoken beat's answer is up to date; but a first word is welcome.
+                self._note_log_size(order, is_current=False)
+
+    def on_answered(self, speech: Speech, orders: Orders) -> None:
+        self._is_speaking = False
+        self._backoff.reset()
+        if speech.tells_end:
+            crash.point("after-end-report")
+        before = {key: process.output.shipped for key, process in self._processes.known.items()}
+        for key, shipped in speech.shipped.items():
+            if process := self._processes.known.get(key):
+                process.output.shipped = shipped
+        if self._is_news(orders):
+            for order in orders.orders:
+                self._processes.obey(order)
+                self._note_log_size(order, is_current=True)
+        self._go_on(speech, before)
+
+    def on_unanswered(self) -> None:
+        self._is_speaking = False
+        self._has_news = True
+        delay_s = self._backoff.delay_s()
+        self._silent_until = time.monotonic() + delay_s
+        self._speak_in(delay_s)
+
+    def _make_runtime(self) -> LocalRuntime:
+        own = cgroup.find_own() if self._settings.cgroups else None
+        log.info("processes are held together by %s", f"cgroups below {own}" if own else "their environment")
+        return LocalRuntime(self._settings.search_path, own)
+
+    def _is_news(self, orders: Orders) -> bool:
+        if orders.revision < self.seen:
+            return False
+        self.seen = orders.revision
+        return True
+
+    def _note_log_size(self, order: Order, *, is_current: bool) -> None:
+        process = self._processes.known.get(Key(order.process, order.attempt))
+        if process and (is_current or process.output.shipped is None):
+            process.output.shipped = order.log_size
+
+    def _go_on(self, speech: Speech, before: dict[Key, int | None]) -> None:
+        """After an answer: speak on at once, later, or not before there is news."""
+        for report in speech.reports:
+            process = self._processes.known.get(Key(report.process, report.attempt))
+            if process and process.output.shipped is None:
+                # The head was told of it and said nothing: it has nothing.
+                process.output.shipped = 0
+        lacking = [p for p in self._processes.known.values() if (p.output.shipped or 0) < p.output.size()]
+        # What was sent and not taken will not be taken a moment later either.
+        stalled = [
+            p
+            for p in lacking
+            if p.key in speech.shipped and p.output.shipped == before.get(p.key) != speech.shipped[p.key]
+        ]
+        if self._has_news or speech.keeps_end or len(stalled) < len(lacking):
+            self._on_change()
+        elif stalled:
+            self._speak_in(STALLED_S)
+        else:
+            self._tail()
+
+    def _on_change(self) -> None:
+        self._has_news = True
+        self._speak_in(GATHER_S)
+
+    def _speak_regularly(self) -> None:
+        """In full and without news too, so that the head can answer for what it does not know."""
+        if self._welcome:
+            self._on_change()
+            self._loop.after(self._welcome.hold_s, self._speak_regularly)
+
+    def _speak_in(self, delay_s: float) -> None:
+        """Speak after a while, unless that is settled already; a failing head is given its pause."""
+        at = max(time.monotonic() + delay_s, self._silent_until)
+        if self._welcome is None or self._is_speaking or (self._speak_timer and self._speak_at <= at):
+            return
+        if self._speak_timer:
+            self._speak_timer.cancel()
+        self._speak_at = at
+        self._speak_timer = self._loop.after(at - time.monotonic(), self._speak)
+
+    def _speak(self) -> None:
+        self._speak_timer = None
+        if self._welcome is None:
+            return
+        # Until the answer is here a growing output is no news: it goes with the next beat anyway.
+        self._tail_no_more()
+        self._has_news = False
+        self._processes.notice()
+        speech = compose(self._processes.known.values())
+        if speech.tells_end:
+            crash.point("before-end-report")
+        self._is_speaking = True
+        self._voices.say(speech.to_beat(self._welcome.epoch, self._boot_id, max(self.seen, 0)), speech)
+
+    def _tail(self) -> None:
+        if not self._is_tailing:
+            self._is_tailing = True
+            self._loop.watch(self._inotify.fd, self._on_grown)
+
+    def _tail_no_more(self) -> None:
+        if self._is_tailing:
+            self._is_tailing = False
+            self._loop.unwatch(self._inotify.fd)
+
+    def _on_grown(self) -> None:
+        self._inotify.drain()
+        self._tail_no_more()
+        self._on_change()
