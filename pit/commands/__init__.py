@@ -1,0 +1,1 @@
+"""One command, one file; each has a click command called `command`."""

@@ -1,0 +1,45 @@
+"""`pit log`: what a job's processes wrote."""
+
+import re
+import time
+
+import click
+
+from pit.exits import Exit
+from pit.following import show_log
+from pit.head import open_head
+from pit.options import example, job_number, json_option
+from pit.times import parse_time
+
+
+def _moment(text: str) -> float:
+    try:
+        return parse_time(text, time.time())
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def _process_name(text: str) -> str:
+    if not re.fullmatch(r"[0-9]{1,6}\.[0-9]{1,6}", text):
+        raise click.BadParameter(f"{text!r} is no process: write GROUP.INDEX, such as 0.1")
+    return text
+
+
+@click.command("log", epilog=example("pit log 190 --process 0.1 --tail 100"))
+@click.argument("number", type=job_number)
+@click.option("--no-follow", is_flag=True, help="Print what there is and end.")
+@click.option("--tail", metavar="LINES", type=click.IntRange(min=0), help="Only the last lines.")
+@click.option("--process", metavar="G.P", type=_process_name, help="Only process P of group G.")
+@click.option("--since", metavar="TIME", type=_moment, help="Only lines from 2026-04-01, or from 90m ago on.")
+@json_option
+def command(
+    number: int, no_follow: bool, tail: int | None, process: str | None, since: float | None, as_json: bool
+) -> Exit:
+    """Print the log of job NUMBER and follow it until the job has ended.
+
+    Ctrl-C leaves the job running (exit code 130). Colours are kept on a terminal only, other
+    control characters are shown escaped; of a line that redraws itself, its last state is shown.
+    """
+    filters = {"tail": tail, "process": process, "since": since}
+    with open_head() as head:
+        return show_log(head, number, filters, as_json=as_json, follow=not no_follow)

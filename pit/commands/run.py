@@ -1,0 +1,141 @@
+"""`pit run`: from the project around the current directory to a job."""
+
+import tempfile
+from pathlib import Path
+
+import click
+
+from pit import output, render
+from pit.exits import Exit
+from pit.files import read_text
+from pit.following import show_log, wait_for_end
+from pit.head import Head, Json, open_head
+from pit.options import example, job_number, json_option
+from pit.patience import Patience
+from pit.project import Project
+from pit.snapshot import Shot
+from pit.submission import Wish, submit
+from pit_grammar import RequestError, parse
+from pit_protocol.problem import Problem
+from pit_protocol.submission import MAX_COMMAND, MAX_TITLE
+
+COMPUTE_FILE = ".compute"
+REQUEST_FILE = ".pitrequest.txt"
+DEFAULT_REQUEST = "[]"
+
+
+@click.command("run", epilog=example("pit run \"First light\" '[2:gtx1070]' -d 'nvidia-smi; env' -l"))
+@click.argument("title")
+@click.argument("request", required=False)
+@click.option("-d", "--direct", "commands", metavar="COMMANDS", help="Run these by bash instead of .compute.")
+@click.option("-l", "--log", "follow", is_flag=True, help="Follow the log; exit code 3 if the job fails.")
+@click.option("-p", "--private", is_flag=True, help="Do not share the job with your groups.")
+@click.option(
+    "-c",
+    "--continue",
+    "continues",
+    metavar="N",
+    type=job_number,
+    help="Start with a copy of job N's keep directory.",
+)
+@click.option("--bundle", is_flag=True, help="Send the commit's objects; the head need not reach the remote.")
+@json_option
+def command(
+    title: str,
+    request: str | None,
+    commands: str | None,
+    follow: bool,
+    private: bool,
+    continues: int | None,
+    bundle: bool,
+    as_json: bool,
+) -> Exit:
+    """Enqueue the project around the current directory as a new job.
+
+    TITLE is a short text that tells jobs apart. REQUEST says what the job needs: `2:[8:gtx1070]`
+    is two processes with eight of these GPUs each; without it, .pitrequest.txt in the project
+    root is taken, else one process without GPU.
+
+    All files that git does not ignore go along as they are, committed or not. With -l and --json,
+    the job's record comes first, then its log lines, then its record at the end.
+    """
+    parsed = _parse_request(request, "") if request is not None else None
+    project = Project.find(Path.cwd())
+    wish = Wish(
+        title=_checked_title(title),
+        request=parsed or _default_request(project),
+        command=_checked_commands(commands, project),
+        private=private,
+        continues=continues,
+        bundle=bundle,
+    )
+    with open_head() as head:
+        record = _submit(head, project, wish)
+        if as_json:
+            output.show_json(record)
+        else:
+            output.show(render.accepted_text(record))
+        return _follow(head, int(record["number"]), as_json) if follow else Exit.DONE
+
+
+def _submit(head: Head, project: Project, wish: Wish) -> Json:
+    with tempfile.TemporaryDirectory(prefix="pit-") as scratch:
+        shot = Shot(project, Path(scratch))
+        if wish.command is None and not shot.has(COMPUTE_FILE):
+            raise Problem(
+                "compute_ignored",
+                f"{COMPUTE_FILE} would not go along: git ignores it",
+                f"`git check-ignore -v {COMPUTE_FILE}` shows by which rule",
+            )
+        return submit(head, shot, wish)
+
+
+def _follow(head: Head, number: int, as_json: bool) -> Exit:
+    if not as_json:
+        output.show("")
+    code = show_log(head, number, {}, as_json=as_json, met=True)
+    if code is not Exit.DONE:
+        return code
+    record = wait_for_end(head, number, Patience(output.tell, met=True))
+    if as_json:
+        output.show_json(record)
+    if record["outcome"] == "succeeded":
+        return Exit.DONE
+    output.tell(render.ending(record))
+    return Exit.JOB_FAILED
+
+
+def _default_request(project: Project) -> str:
+    path = project.top / REQUEST_FILE
+    text = (read_text(path) or "").strip()
+    return _parse_request(text, f"{path}: ") if text else DEFAULT_REQUEST
+
+
+def _parse_request(text: str, where: str) -> str:
+    """The request in its canonical form."""
+    try:
+        return str(parse(text))
+    except RequestError as error:
+        sentence, _, rest = str(error).partition("\n")
+        raise Problem("bad_request", f"{where}{sentence}", rest) from error
+
+
+def _checked_title(title: str) -> str:
+    title = title.strip()
+    if not title or len(title) > MAX_TITLE:
+        raise click.BadParameter(f"a title has 1 to {MAX_TITLE} characters, not {len(title)}")
+    return title
+
+
+def _checked_commands(commands: str | None, project: Project) -> str | None:
+    if commands is None:
+        if not (project.top / COMPUTE_FILE).is_file():
+            raise Problem(
+                "no_compute",
+                f"there is no {COMPUTE_FILE} in {project.top}",
+                "write one (bash, run by every process), or give commands with -d",
+            )
+        return None
+    if not commands.strip() or len(commands) > MAX_COMMAND:
+        raise click.BadParameter(f"-d takes 1 to {MAX_COMMAND:,} characters, not {len(commands.strip()):,}")
+    return commands

@@ -1,0 +1,42 @@
+"""`pit stop`: end jobs before they end by themselves."""
+
+import click
+
+from pit import output
+from pit.exits import Exit
+from pit.head import ONE_JOBS_OWN, Json, open_head
+from pit.options import example, flatten, job_numbers, json_option
+from pit.safe import safe
+from pit_protocol.problem import Problem
+
+
+@click.command("stop", epilog=example("pit stop 187 190-199"))
+@click.argument("numbers", nargs=-1, required=True, type=job_numbers, metavar="NUMBER...")
+@json_option
+def command(numbers: tuple[range, ...], as_json: bool) -> Exit:
+    """Stop the jobs NUMBER; a range such as 190-199 names several.
+
+    Processes get SIGTERM, and SIGKILL after a grace period. The exit code is 1 if one of the jobs
+    could not be stopped; the others are stopped all the same.
+    """
+    code = Exit.DONE
+    with open_head() as head:
+        for number in flatten(numbers):
+            try:
+                record = head.stop(number)
+            except Problem as problem:
+                if problem.status not in ONE_JOBS_OWN:
+                    raise
+                output.tell(problem.message, problem.hint)
+                code = Exit.PROBLEM
+                continue
+            _show(record, as_json)
+    return code
+
+
+def _show(record: Json, as_json: bool) -> None:
+    if as_json:
+        output.show_json(record)
+        return
+    state = "stopped" if record["state"] == "ended" else safe(record["state"])
+    output.show(f"job {record['number']} is {state}")

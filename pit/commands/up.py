@@ -1,0 +1,185 @@
+"""`pit up`: a head and a worker on this machine, started once and found again."""
+
+import importlib.util
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from pit import embedded, output
+from pit.connection import CONNECT_FILE, Connection, find_project_file, is_token
+from pit.daemons import Daemon
+from pit.embedded import Names, State
+from pit.exits import Exit
+from pit.files import read_text
+from pit.head import Head, Json, Unreachable
+from pit.options import example, json_option
+from pit.render import node_row
+from pit_protocol.problem import Problem
+
+NEEDED = ("flask", "sqlalchemy", "pit_server", "pit_worker")
+SETUP_S = 120.0
+COME_UP_S = 30.0
+ORPHANS_S = 20.0
+GRACE_S = 15.0
+GLANCE_S = 0.05  # between two looks at something that comes up
+
+
+@click.command("up", epilog=example("pit up && pit run \"First light\" -d 'hostname' -l"))
+@click.option("--port", type=click.IntRange(1, 65535), help="The head's port; chosen once if not given.")
+@json_option
+def command(port: int | None, as_json: bool) -> Exit:
+    """Start a head and a worker on this machine, and use them where no other head is named.
+
+    What is running already stays as it is, so it does no harm to say it twice. All state is in
+    $PIT_HOME, else in ~/.local/share/pit.
+    """
+    _check_installed()
+    state = State.find()
+    with state.locked():
+        names = _choose_names(state, port)
+        lines = [_bring_up_head(state, names)]
+        node, line = _bring_up_worker(state, names)
+    if as_json:
+        output.show_json({"url": names.url, "node": node})
+        return Exit.DONE
+    output.show("\n".join([*lines, line, *_how_to_go_on(state)]))
+    return Exit.DONE
+
+
+def _check_installed() -> None:
+    if any(importlib.util.find_spec(name) is None for name in NEEDED):
+        raise Problem("not_installed", "pit up needs the head and the worker: pip install 'gitpit[all]'")
+
+
+def _choose_names(state: State, port: int | None) -> Names:
+    """The head's address; while it runs that is settled, else its last port is tried first."""
+    known = embedded.get_names(state)
+    if state.head.is_alive():
+        if known is None or port not in (None, known.port):
+            where = f" at {known.url}" if known else ""
+            raise Problem(
+                "already_up", f"the head is up already{where}", "`pit down`, then `pit up` with the new port"
+            )
+        return known
+    _await_orphans(state.head)
+    if port is not None and not embedded.is_free(port):
+        raise Problem(
+            "port_taken",
+            f"port {port} is in use by another program",
+            "`pit up` without --port finds a free one",
+        )
+    kept = known.port if known and embedded.is_free(known.port) else None
+    return embedded.keep_names(state, port or kept or embedded.free_port())
+
+
+def _await_orphans(head: Daemon) -> None:
+    """Let a killed head's processes go: two heads on one database would do harm."""
+    deadline = time.monotonic() + ORPHANS_S
+    while orphans := head.list_orphans():
+        if time.monotonic() > deadline:
+            pids = " ".join(map(str, orphans))
+            raise Problem(
+                "orphans", f"processes of the last head are still there: {pids}", f"`kill {pids}` ends them"
+            )
+        time.sleep(GLANCE_S)
+
+
+def _bring_up_head(state: State, names: Names) -> str:
+    head = state.head
+    if head.is_alive():
+        if not all(_has_token(path) for path in (state.user_token, state.node_token)):
+            _set_up(state, names)
+        _await(head, 0, lambda: _answers(names))
+        return f"the head is already up at {names.url}"
+    _set_up(state, names)
+    said = head.log_size()
+    head.start(embedded.head_command(state, names), state.root, embedded.environment())
+    _await(head, said, lambda: _answers(names))
+    return f"the head is up at {names.url}"
+
+
+def _bring_up_worker(state: State, names: Names) -> tuple[Json, str]:
+    worker = state.worker
+    if worker.is_alive() and not worker.was_told(names.url):
+        worker.stop(GRACE_S)  # it looks for the head at an older port; processes do not mind
+    was_alive, said = worker.is_alive(), worker.log_size()
+    token = (read_text(state.user_token) or "").strip()
+    connection = Connection(names.url, state.connect_file, token, state.user_token, is_embedded=True)
+    with Head(connection) as head:
+        # A killed worker's node is still told online: only a new session is the new worker's.
+        old = 0 if was_alive else int(head.node(names.node)["epoch"])
+        if not was_alive:
+            worker.start(embedded.worker_command(state, names), state.root, embedded.environment())
+        _await(worker, said, lambda: _is_there(head.node(names.node), old))
+        node = head.node(names.node)
+    already = "already " if was_alive else ""
+    _, _, slots, cores, memory, resources = node_row(node)
+    gpus = resources if node["resources"] else "no GPUs"
+    offers = f"{cores} cores, {memory}, {gpus}, slots: {slots}"
+    return node, f"the worker is {already}up as node {names.node} ({offers})"
+
+
+def _is_there(node: Json, old_epoch: int) -> bool:
+    return bool(node["state"] == "online" and node["epoch"] > old_epoch)
+
+
+def _has_token(path: Path) -> bool:
+    return is_token((read_text(path) or "").strip())
+
+
+def _set_up(state: State, names: Names) -> None:
+    try:
+        done = subprocess.run(
+            embedded.setup_command(state, names),
+            cwd=state.root,
+            env=embedded.environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=SETUP_S,
+        )
+    except subprocess.TimeoutExpired:
+        raise Problem("setup", f"the head's setup took longer than {SETUP_S:.0f} s", "try again") from None
+    if done.returncode:
+        said = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
+        raise Problem("setup", f"the head could not be set up in {state.head_home}", "\n".join(said[-10:]))
+
+
+def _answers(names: Names) -> bool:
+    with Head(Connection(names.url)) as head:
+        return bool(head.about().get("cluster"))
+
+
+def _await(daemon: Daemon, said: int, is_up: Callable[[], bool]) -> None:
+    """Wait until it is up; `said` is the size of its log from before it was started."""
+    deadline = time.monotonic() + COME_UP_S
+    while time.monotonic() < deadline:
+        if not daemon.is_alive():
+            raise Problem("not_up", f"the {daemon.name} ended at once", _last_words(daemon, said))
+        try:
+            if is_up():
+                return
+        except Unreachable:
+            pass
+        time.sleep(GLANCE_S)
+    raise Problem("not_up", f"the {daemon.name} is not up after {COME_UP_S:.0f} s", _last_words(daemon, said))
+
+
+def _last_words(daemon: Daemon, said: int) -> str:
+    words = daemon.last_words(said)
+    return f"{daemon.log_file} ends with\n{words}" if words else f"{daemon.log_file} says nothing"
+
+
+def _how_to_go_on(state: State) -> list[str]:
+    lines = [
+        f"all they keep is in {state.root}",
+        "`pit run \"First light\" -d 'hostname' -l` in a git project runs a job",
+        "`pit status` shows jobs, `pit down` stops head and worker",
+    ]
+    home = Path.home() / CONNECT_FILE
+    other = find_project_file(Path.cwd()) or (home if home.is_file() else None)
+    if other:
+        lines.append(f"but here {other} names the head that is used")
+    return lines

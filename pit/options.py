@@ -1,0 +1,42 @@
+"""Options and argument types that several commands share."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+MOST_NUMBERS = 10_000
+MAX_NUMBER = 2**31 - 1
+
+json_option: Callable[[Any], Any] = click.option(
+    "--json", "as_json", is_flag=True, help="Print the head's JSON, one document per line."
+)
+
+
+def example(text: str) -> str:
+    """The end of a help text; `\\b` keeps click from wrapping it."""
+    return f"\b\nExample:\n  {text}"
+
+
+def job_number(text: str) -> int:
+    """One job: `190` or `job:190`."""
+    number = text.removeprefix("job:")
+    if not re.fullmatch(r"[0-9]{1,10}", number) or not 0 < int(number) <= MAX_NUMBER:
+        raise click.BadParameter(f"{text!r} is no job number")
+    return int(number)
+
+
+def job_numbers(text: str) -> range:
+    """Jobs: `190`, `job:190` or a range `190-199`."""
+    first, dash, last = text.removeprefix("job:").partition("-")
+    low = job_number(first or text)
+    high = job_number(last) if dash else low
+    if not low <= high < low + MOST_NUMBERS:
+        raise click.BadParameter(f"the range {text} has no jobs, or more than {MOST_NUMBERS:,}")
+    return range(low, high + 1)
+
+
+def flatten(numbers: tuple[range, ...]) -> list[int]:
+    """Each number once, in the order in which they were named."""
+    return list(dict.fromkeys(number for some in numbers for number in some))

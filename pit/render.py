@@ -1,0 +1,183 @@
+"""What the head answered, in words: pure functions from its JSON to harmless text."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pit.safe import safe, safe_log
+from pit.tables import Column, Section
+from pit.times import local_time, short_age
+
+Json = Mapping[str, Any]
+
+STATE_STYLES = {
+    "PRE": "cyan",
+    "WAI": "yellow",
+    "STA": "cyan",
+    "RUN": "green",
+    "STG": "magenta",
+    "SUC": "green",
+    "FAI": "bold red",
+    "STP": "magenta",
+    "LOS": "red",
+    "TIM": "red",
+}
+JOB_COLUMNS = (
+    Column("JOB", right=True),
+    Column("S", styles=STATE_STYLES),
+    Column("SINCE"),
+    Column("UC%", right=True),
+    Column("UM%", right=True),
+    Column("USER"),
+    Column("TITLE", flexible=True),
+    Column("RESOURCE", flexible=True),
+)
+NODE_COLUMNS = (
+    Column("NODE"),
+    Column("STATE", styles={"online": "green", "offline": "red"}),
+    Column("SLOTS"),
+    Column("CORES", right=True),
+    Column("MEMORY", right=True),
+    Column("RESOURCES", flexible=True),
+)
+
+
+def records(pairs: Iterable[tuple[str, str]]) -> str:
+    """`Label:` and value, aligned."""
+    labelled = [(f"{label}:", value) for label, value in pairs]
+    width = max(len(label) for label, _ in labelled) + 1
+    return "\n".join(f"{label:<{width}}{value}".rstrip() for label, value in labelled)
+
+
+def job_row(job: Json, now: float) -> tuple[str, ...]:
+    return (
+        str(job["number"]),
+        safe(job["letters"]),
+        short_age(now - job["since"]),
+        _percent(job["gpu_percent"]),
+        _percent(job["memory_percent"]),
+        safe(job["user"]),
+        safe(job["title"]),
+        safe(job["request"]),
+    )
+
+
+def status_sections(status: Json, now: float) -> list[Section]:
+    """Running, waiting and done jobs; a part without jobs is left out."""
+    sections = []
+    for name in ("running", "waiting", "done"):
+        jobs = status[name]
+        more = max(0, status["totals"][name] - len(jobs))
+        if jobs or more:
+            sections.append(Section(name.capitalize(), [job_row(job, now) for job in jobs], more))
+    return sections
+
+
+def node_row(node: Json) -> tuple[str, ...]:
+    return (
+        safe(node["name"]),
+        safe(node["state"]),
+        f"{node['free_slots']} of {node['slots']} free",
+        str(node["cores"]),
+        _memory(node["memory_mib"]),
+        _kinds(node["resources"]),
+    )
+
+
+def node_text(node: Json) -> str:
+    labels = node["labels"]
+    pairs = labels.items() if isinstance(labels, Mapping) else ((label, None) for label in labels)
+    head = records(
+        [
+            ("Node name", safe(node["name"])),
+            ("State", safe(node["state"]).upper()),
+            ("Since", safe(local_time(node["since"])) if node["since"] else "never seen"),
+            ("Address", safe(node["address"] or "-")),
+            ("Slots", f"{node['free_slots']} of {node['slots']} free"),
+            ("Cores", str(node["cores"])),
+            ("Memory", _memory(node["memory_mib"])),
+            ("Labels", ", ".join(safe(f"{k}={v}" if v is not None else k) for k, v in pairs) or "-"),
+            ("Resources", "" if node["resources"] else "-"),
+        ]
+    )
+    return "\n".join([head, *(_resource(resource) for resource in node["resources"])])
+
+
+def me_text(me: Json) -> str:
+    return records(
+        [
+            ("Username", safe(me["name"])),
+            ("Full name", safe(me["full_name"] or "-")),
+            ("Admin", "yes" if me["admin"] else "no"),
+        ]
+    )
+
+
+def accepted_text(record: Json) -> str:
+    """What `pit run` says of the job that it made."""
+    return records([("Job number", str(record["number"])), *snapshot_pairs(record)])
+
+
+def snapshot_pairs(record: Json) -> list[tuple[str, str]]:
+    snapshot = record["snapshot"]
+    remote = f"{safe(snapshot['remote_name'] or '')} <{safe(snapshot['remote'])}>".strip()
+    return [
+        ("Remote", remote if snapshot["remote"] else "none, the project's objects were sent along"),
+        ("Hash", safe(snapshot["commit"] or "none, there is no commit yet")),
+        ("Diff LoC", f"{snapshot['diff_lines']:,}"),
+        ("Resources", f'"{safe(record["request"])}"'),
+    ]
+
+
+def log_line(line: Json, *, colour: bool) -> str:
+    where = f"[{local_time(line['at'])}] [{safe(line['source'])}]"
+    text = safe_log(str(line["text"]), colour=colour)
+    return f"\x1b[2m{where}\x1b[0m {text}" if colour else f"{where} {text}"
+
+
+def ending(record: Json) -> str:
+    """How a job ended, as a sentence: `job 12 failed: process 0.1 ended with exit code 3`."""
+    number, outcome = record["number"], record["outcome"]
+    if outcome == "succeeded":
+        return f"job {number} succeeded"
+    verb = {"stopped": "was stopped", "lost": "was lost"}.get(outcome, safe(outcome))
+    why = _culprit(record["processes"]) if outcome == "failed" else ""
+    why = why or safe(record["reason"] or "")
+    return f"job {number} {verb}: {why}" if why else f"job {number} {verb}"
+
+
+def process_end(process: Json) -> str:
+    if process["signal"]:
+        return f"signal {process['signal']}"
+    return f"exit code {process['exit_code']}" if process["exit_code"] is not None else "-"
+
+
+def _culprit(processes: Sequence[Json]) -> str:
+    # Others were ended because of this one; theirs is not the exit code that explains anything.
+    own = [process for process in processes if not process["killed_by"]]
+    failed = [process for process in own if process["exit_code"] or process["signal"]]
+    if not failed:
+        return ""
+    first = min(failed, key=lambda process: process["ended_at"] or 0)
+    return f"process {first['group']}.{first['index']} ended with {process_end(first)}"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f}"
+
+
+def _memory(mebibytes: float | None) -> str:
+    return "-" if not mebibytes else f"{mebibytes / 1024:.0f} GiB"
+
+
+def _kinds(resources: Sequence[Json]) -> str:
+    counts: dict[str, list[int]] = {}
+    for resource in resources:
+        count = counts.setdefault(safe(resource["kind"]), [0, 0])
+        count[0] += 1
+        count[1] += resource["job"] is None
+    return ", ".join(f"{total}:{kind} ({free} free)" for kind, (total, free) in counts.items()) or "-"
+
+
+def _resource(resource: Json) -> str:
+    held = f", held by job {resource['job']}" if resource["job"] is not None else ""
+    return f'  {resource["index"]}: "{safe(resource["model"])}" aka "{safe(resource["kind"])}"{held}'

@@ -1,0 +1,112 @@
+"""Tables: width-aware and coloured for a terminal, plain and stable for a pipe.
+
+`rich` is imported for a terminal only; it would double the time that a pipe waits.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+GAP = 2
+NARROWEST = 8  # a flexible column is never cut below this
+
+Row = Sequence[str]
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    right: bool = False
+    flexible: bool = False  # may be cut where the terminal is narrow
+    styles: Mapping[str, str] = field(default_factory=dict)  # cell -> colour
+
+
+@dataclass(frozen=True)
+class Section:
+    """Rows under a title; `more` counts those that are not shown."""
+
+    title: str
+    rows: Sequence[Row]
+    more: int = 0
+
+
+def render_plain(columns: Sequence[Column], sections: Sequence[Section]) -> str:
+    """The table as text that does not depend on where it is shown."""
+    rows = [row for section in sections for row in section.rows]
+    widths = [max([len(column.name), *(len(row[i]) for row in rows)]) for i, column in enumerate(columns)]
+    lines = [_plain_line(columns, widths, [column.name for column in columns])]
+    for section in sections:
+        if section.title:
+            lines.append(section.title)
+        lines += [_plain_line(columns, widths, row) for row in section.rows]
+        if section.more:
+            lines.append(more_line(section.more))
+    return "\n".join(lines)
+
+
+def render_rich(columns: Sequence[Column], sections: Sequence[Section], width: int) -> "RenderableType":
+    """The table for a terminal of `width` cells."""
+    from rich.console import Group
+    from rich.text import Text
+
+    rows = [row for section in sections for row in section.rows]
+    widths = _fit(columns, rows, width)
+    parts: list[RenderableType] = [_grid(columns, widths, (), show_header=True)]
+    for section in sections:
+        if section.title:
+            parts.append(Text(section.title, style="bold"))
+        if section.rows:
+            parts.append(_grid(columns, widths, section.rows, show_header=False))
+        if section.more:
+            parts.append(Text(more_line(section.more), style="dim"))
+    return Group(*parts)
+
+
+def more_line(count: int) -> str:
+    return f"… and {count:,} more"
+
+
+def _plain_line(columns: Sequence[Column], widths: Sequence[int], row: Row) -> str:
+    cells = [
+        cell.rjust(width) if column.right else cell.ljust(width)
+        for column, width, cell in zip(columns, widths, row, strict=True)
+    ]
+    return (" " * GAP).join(cells).rstrip()
+
+
+def _fit(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[int]:
+    """Natural widths, where the flexible columns share what the others leave."""
+    from rich.cells import cell_len
+
+    widths = [
+        max([len(column.name), *(cell_len(row[i]) for row in rows)]) for i, column in enumerate(columns)
+    ]
+    flexible = [i for i, column in enumerate(columns) if column.flexible]
+    left = width - sum(widths[i] for i in range(len(columns)) if i not in flexible) - GAP * (len(columns) - 1)
+    # The shortest first: what one of them does not need goes to the others.
+    for taken, i in enumerate(sorted(flexible, key=lambda i: widths[i])):
+        widths[i] = max(NARROWEST, min(widths[i], left // (len(flexible) - taken)))
+        left -= widths[i]
+    return widths
+
+
+def _grid(
+    columns: Sequence[Column], widths: Sequence[int], rows: Sequence[Row], *, show_header: bool
+) -> "Table":
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(
+        box=None, show_header=show_header, padding=(0, GAP, 0, 0), pad_edge=False, header_style="dim"
+    )
+    for column, width in zip(columns, widths, strict=True):
+        justify = "right" if column.right else "left"
+        grid.add_column(column.name, width=width, no_wrap=True, overflow="ellipsis", justify=justify)  # type: ignore[arg-type]
+    for row in rows:
+        cells = zip(columns, row, strict=True)
+        grid.add_row(*(Text(cell, style=column.styles.get(cell, "")) for column, cell in cells))
+    return grid

@@ -1,0 +1,188 @@
+"""From a project to a job."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.client.conftest import Pit
+from tests.client.projects import git, rebuild
+from tests.client.stub_head import StubHead, a_process, an_ended, drop, lines
+
+
+def test_a_job_is_what_the_project_is(connected: StubHead, checkout: Path, pit_command: Pit) -> None:
+    (checkout / "new.txt").write_text("a\nb\n")
+    result = pit_command("run", "First light", "[ 2:gtx1070 ]", "-p", "-c", "7")
+    commit = git(checkout, "rev-parse", "HEAD")
+    assert result.exit_code == 0, result.output
+    assert result.stdout == (
+        "Job number: 12\n"
+        f"Remote:     origin <file://{checkout.parent}/remote.git>\n"
+        f"Hash:       {commit}\n"
+        "Diff LoC:   2\n"
+        'Resources:  "[2:gtx1070]"\n'
+    )
+    [sent] = connected.submissions
+    assert (sent["title"], sent["request"], sent["command"]) == ("First light", "[2:gtx1070]", None)
+    assert (sent["private"], sent["continues"]) == (True, 7)
+    diff = connected.uploads[sent["snapshot"]["diff"]]
+    assert rebuild(checkout.parent / "remote.git", commit, None, diff) == sent["snapshot"]["tree"]
+
+
+def test_put_is_run(connected: StubHead, checkout: Path, pit_command: Pit) -> None:
+    assert pit_command("put", "First light", "-d", "hostname").exit_code == 0
+    assert connected.submissions[0]["command"] == "hostname"
+
+
+def test_without_a_request_the_projects_file_is_taken(
+    connected: StubHead, checkout: Path, pit_command: Pit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (checkout / ".pitrequest.txt").write_text("4:[a100]\n")
+    (checkout / "deep").mkdir()
+    monkeypatch.chdir(checkout / "deep")
+    pit_command("run", "x")
+    assert connected.submissions[0]["request"] == "4:[a100]"
+
+
+def test_without_any_request_it_is_one_process(connected: StubHead, checkout: Path, pit_command: Pit) -> None:
+    pit_command("run", "x")
+    assert connected.submissions[0]["request"] == "[]"
+
+
+def test_a_head_that_cannot_fetch_gets_the_objects(
+    connected: StubHead, checkout: Path, tmp_path: Path, pit_command: Pit
+) -> None:
+    connected.fetchable = False
+    (checkout / "new.txt").write_text("new\n")
+    result = pit_command("run", "x")
+    assert result.exit_code == 0, result.output
+    assert "Remote:     none" in result.stdout
+    keys = [json.loads(call.body)["key"] for call in connected.called("/jobs")]
+    assert len(set(keys)) == 2
+    [sent] = connected.submissions
+    git(tmp_path, "init", "-q", "--bare", "empty.git")
+    snapshot = sent["snapshot"]
+    diff, pack = (connected.uploads[snapshot[name]] for name in ("diff", "pack"))
+    assert rebuild(tmp_path / "empty.git", snapshot["commit"], pack, diff) == snapshot["tree"]
+
+
+def test_bundle_sends_objects_and_no_url(connected: StubHead, checkout: Path, pit_command: Pit) -> None:
+    git(checkout, "remote", "set-url", "origin", "https://anna:TOPSECRET@host/r.git")
+    assert pit_command("run", "x", "--bundle").exit_code == 0
+    assert connected.submissions[0]["snapshot"]["remote"] is None
+    assert all(b"TOPSECRET" not in call.body for call in connected.calls)
+
+
+def test_a_secret_in_the_remote_is_not_sent(connected: StubHead, checkout: Path, pit_command: Pit) -> None:
+    git(checkout, "remote", "set-url", "origin", "https://anna:TOPSECRET@host/r.git")
+    result = pit_command("run", "x")
+    assert result.exit_code == 1
+    assert "TOPSECRET" not in result.output
+    assert connected.calls == []
+
+
+def test_a_lost_answer_makes_no_second_job(connected: StubHead, checkout: Path, pit_command: Pit) -> None:
+    (checkout / "new.txt").write_text("new\n")
+    connected.misbehave("POST", "/jobs", drop, drop)
+    result = pit_command("run", "x")
+    assert result.exit_code == 0, result.output
+    assert len(connected.called("/jobs")) == 3
+    assert len(connected.submissions) == 1
+
+
+def test_an_answer_that_never_comes_leaves_it_open_whether_there_is_a_job(
+    connected: StubHead, checkout: Path, pit_command: Pit
+) -> None:
+    connected.misbehave("POST", "/jobs", drop, drop, drop)
+    result = pit_command("run", "x")
+    assert result.exit_code == 1
+    assert "the job may have been accepted or not" in result.stderr
+    assert "`pit show jobs`" in result.stderr
+
+
+def test_json_is_the_heads_record(connected: StubHead, checkout: Path, pit_command: Pit) -> None:
+    assert json.loads(pit_command("run", "x", "--json").stdout) == connected.jobs[12]
+
+
+class TestLog:
+    def test_follows_to_a_good_end(self, connected: StubHead, checkout: Path, pit_command: Pit) -> None:
+        connected.jobs[11] = {}
+        connected.logs[12] = lines("one", "two", "three")
+        connected.misbehave("GET", "/jobs/12/log", ending_with(connected, "succeeded"))
+        result = pit_command("run", "x", "-l")
+        assert result.exit_code == 0, result.output
+        assert result.stdout.partition("\n\n")[2].splitlines() == [
+            "[2025-12-06 05:46:40] [worker 0] one",
+            "[2025-12-06 05:46:41] [worker 0] two",
+            "[2025-12-06 05:46:42] [worker 0] three",
+        ]
+
+    def test_a_failed_job_is_exit_code_3(self, connected: StubHead, checkout: Path, pit_command: Pit) -> None:
+        failed = ending_with(connected, "failed", processes=[a_process(0, 1, exit_code=3)])
+        connected.misbehave("GET", "/jobs/12/log", failed)
+        result = pit_command("run", "x", "-l")
+        assert result.exit_code == 3
+        assert result.stderr == "pit: job 12 failed: process 0.1 ended with exit code 3\n"
+
+    def test_json_is_record_then_lines_then_record(
+        self, connected: StubHead, checkout: Path, pit_command: Pit
+    ) -> None:
+        connected.logs[12] = lines("one")
+        connected.misbehave("GET", "/jobs/12/log", ending_with(connected, "succeeded"))
+        documents = [json.loads(line) for line in pit_command("run", "x", "-l", "--json").stdout.splitlines()]
+        assert [document.get("state") for document in documents] == ["running", None, "ended"]
+        assert documents[1] == connected.logs[12][0]
+
+
+def ending_with(head: StubHead, outcome: str, **fields: object):  # type: ignore[no-untyped-def]
+    """The job ends while its log is asked for."""
+
+    def end(handler, answer) -> None:  # type: ignore[no-untyped-def]
+        head.jobs[12].update(an_ended(outcome), **fields)
+        handler.send(answer)
+
+    return end
+
+
+class TestRefusals:
+    def test_no_repository(self, connected: StubHead, home: Path, pit_command: Pit) -> None:
+        result = pit_command("run", "x")
+        assert result.exit_code == 1
+        assert result.stderr == f"pit: {home} is not in a git repository\n`git init` makes one of it\n"
+
+    def test_no_compute_file(self, connected: StubHead, checkout: Path, pit_command: Pit) -> None:
+        (checkout / ".compute").unlink()
+        result = pit_command("run", "x")
+        assert result.exit_code == 1
+        assert result.stderr.startswith(f"pit: there is no .compute in {checkout}\n")
+
+    def test_an_ignored_compute_file(self, connected: StubHead, checkout: Path, pit_command: Pit) -> None:
+        git(checkout, "rm", "-q", "--cached", ".compute")
+        (checkout / ".gitignore").write_text(".compute\n")
+        result = pit_command("run", "x")
+        assert result.exit_code == 1
+        assert result.stderr.startswith("pit: .compute would not go along: git ignores it\n")
+
+    def test_a_wrong_request_is_shown_with_a_caret_before_anything_else(
+        self, home: Path, pit_command: Pit
+    ) -> None:
+        result = pit_command("run", "x", "2:[a100")
+        assert result.exit_code == 1
+        assert result.stderr.startswith("pit: the request ends too early\n  2:[a100\n         ^\n")
+
+    def test_a_wrong_request_file_is_named(
+        self, connected: StubHead, checkout: Path, pit_command: Pit
+    ) -> None:
+        (checkout / ".pitrequest.txt").write_text("[[")
+        assert f"pit: {checkout}/.pitrequest.txt: " in pit_command("run", "x").stderr
+
+    @pytest.mark.parametrize("title", ["", "  ", "x" * 201])
+    def test_a_title_of_no_use(
+        self, connected: StubHead, checkout: Path, pit_command: Pit, title: str
+    ) -> None:
+        result = pit_command("run", title)
+        assert (result.exit_code, result.stderr.startswith("pit: a title has 1 to 200")) == (2, True)
+
+    def test_a_bad_number_to_continue(self, checkout: Path, pit_command: Pit) -> None:
+        result = pit_command("run", "x", "-c", "seven")
+        assert (result.exit_code, result.stderr.splitlines()[0]) == (2, "pit: 'seven' is no job number")
