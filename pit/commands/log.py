@@ -28,7 +28,7 @@ def _process_name(text: str) -> str:
 @click.command("log", epilog=example("pit log 190 --process 0.1 --tail 100"))
 @click.argument("number", type=job_number)
 @click.option("--no-follow", is_flag=True, help="Print what there is and end.")
-@click.option("--tail", metavar="LINES", type=click.IntRange(min=0), help="Only the last lines.")
+@click.option("--tail", metavar="LINES", type=click.IntRange(min=1), help="Only the last lines.")
 @click.option("--process", metavar="G.P", type=_process_name, help="Only process P of group G.")
 @click.option("--since", metavar="TIME", type=_moment, help="Only lines from 2026-04-01, or from 90m ago on.")
 @json_option

@@ -139,14 +139,15 @@ def unpack_beat(body: bytes) -> tuple[Beat, list[bytes]]:
     size = int.from_bytes(body[:4], "big")
     try:
         head: Any = json.loads(body[4 : 4 + size])
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Problem("bad_beat", "the beat's head is not JSON", status=422) from None
     beat = from_json(Beat, head)
     position = 4 + size
     chunks = []
     for chunk in beat.chunks:
-        if not 0 < chunk.length <= MAX_CHUNK:
-            raise Problem("bad_beat", f"a chunk of {chunk.length} bytes is out of bounds", status=422)
+        if not 0 < chunk.length <= MAX_CHUNK or chunk.offset < 0:
+            where = f"{chunk.length} bytes at {chunk.offset}"
+            raise Problem("bad_beat", f"a chunk of {where} is out of bounds", status=422)
         chunks.append(body[position : position + chunk.length])
         position += chunk.length
     if position != len(body):

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 from pit_protocol.problem import Problem
 
 T = TypeVar("T")
+MAX_NUMBER = 2**53  # beyond it, JSON readers differ about what a number is
 
 
 def to_json(value: Any) -> Any:
@@ -78,6 +79,8 @@ def _scalar(hint: Any, value: Any, path: str) -> Any:
             return hint(value)
         except ValueError:
             raise _misfit(path, " or ".join(str(member.value) for member in hint), value) from None
+    if isinstance(value, int | float) and not -MAX_NUMBER <= value <= MAX_NUMBER:
+        raise _misfit(path, f"within ±2^{MAX_NUMBER.bit_length() - 1}", value)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     # bool is a subclass of int, and `true` is no number.
