@@ -4,6 +4,7 @@ Who wants to know listens first and looks then, and so misses nothing that happe
 """
 
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -27,6 +28,8 @@ class Bells:
         self._lock = threading.Lock()
         self._ears: defaultdict[str, set[threading.Event]] = defaultdict(set)
         self._closed = False
+        # Of the status; from the clock, so that it goes on rising after a restart of the head.
+        self.revision = time.time_ns() // 1_000_000
 
     @contextmanager
     def listen(self, name: str) -> Iterator[threading.Event]:
@@ -47,6 +50,7 @@ class Bells:
     def ring(self, names: Iterable[str]) -> None:
         with self._lock:
             for name in names:
+                self.revision += name == STATUS
                 for ear in self._ears.get(name, ()):
                     ear.set()
 

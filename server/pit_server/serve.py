@@ -2,6 +2,7 @@
 
 import ctypes
 import logging
+import resource
 import signal
 from types import FrameType
 from typing import Any
@@ -43,6 +44,7 @@ class HeadApplication(BaseApplication):  # type: ignore[misc]
             "worker_class": HeadWorker,
             "threads": self._settings.threads,
             "keepalive": KEEP_ALIVE_S,
+            "limit_request_line": 8190,  # the most there is: a large gang's log has a long cursor
             "graceful_timeout": LEAVE_WITHIN_S,
             "loglevel": "warning",
             "proc_name": "pit-head",
@@ -69,6 +71,8 @@ def serve(settings: Settings) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("alembic").setLevel(logging.WARNING)
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # An archive of a deep directory holds a descriptor for each level.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     held = lock.hold(settings.url)
     try:
         HeadApplication(settings).run()

@@ -62,7 +62,7 @@ def _names() -> dict[str, type]:
 def _from_file(file: Path) -> dict[str, Any]:
     try:
         table = tomllib.loads(file.read_text())
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Problem("bad_settings", f"{file} is no TOML: {error}") from error
     unknown = sorted(set(table) - set(_names()))
     if unknown:
@@ -77,6 +77,9 @@ def _from_file(file: Path) -> dict[str, Any]:
 def _convert(name: str, value: Any, where: str) -> Any:
     kind = _names()[name]
     try:
-        return kind(value)
+        # A text from the environment is read; a value from the file has its kind already.
+        if isinstance(value, str) or type(value) is kind or (kind is float and type(value) is int):
+            return kind(value)
     except ValueError:
-        raise Problem("bad_settings", f"{where} must be {kind.__name__}, not {value!r}") from None
+        pass
+    raise Problem("bad_settings", f"{where} must be {kind.__name__}, not {value!r}")

@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from flask import current_app, request
 
 from pit_protocol.problem import Problem
 from pit_server.head import Head
+from pit_server.services.inputs import parse_number
 
 T = TypeVar("T")
 MAX_WAIT_S = 30.0
@@ -19,17 +20,17 @@ def head() -> Head:
 
 
 def number_argument(name: str, default: float) -> float:
-    """A number from the query string, never negative."""
+    """A number from the query string."""
     text = request.args.get(name)
-    if text is None:
-        return default
+    return default if text is None else parse_number(name, text)
+
+
+def json_body() -> Any:
+    """The request's JSON; nested deeper than Python can read, it is refused like any other that is none."""
     try:
-        value = float(text)
-    except ValueError:
-        value = -1
-    if not 0 <= value < float("inf"):
-        raise Problem("bad_number", f"{name} must be a number, not {text[:40]!r}", status=422)
-    return value
+        return request.get_json()
+    except RecursionError:
+        raise Problem("bad_json", "the body is nested too deep", status=422) from None
 
 
 def wait_argument() -> float:

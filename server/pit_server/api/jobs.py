@@ -4,11 +4,12 @@ import time
 from typing import Any
 
 from flask import Blueprint, request
+from sqlalchemy.exc import IntegrityError
 
 from pit_protocol.states import JobState
 from pit_protocol.submission import Submission
 from pit_protocol.wire import from_json
-from pit_server.api.context import head, hold, wait_argument
+from pit_server.api.context import head, hold, json_body, wait_argument
 from pit_server.api.policy import Who, allow, caller
 from pit_server.bells import job_bell
 from pit_server.services import jobs, records
@@ -19,13 +20,20 @@ blueprint = Blueprint("jobs", __name__, url_prefix="/jobs")
 @blueprint.post("")
 @allow(Who.USER)
 def submit() -> tuple[dict[str, Any], int]:
-    submission = from_json(Submission, request.get_json())
+    submission = from_json(Submission, json_body())
     wanted = jobs.check(submission, head().settings)
     limit = head().settings.max_diff_mib
-    with head().database.write() as session:
-        number, is_new = jobs.accept(
-            session, caller(), submission, wanted, head().data, max_diff_mib=limit, now=time.time()
-        )
+
+    def accept() -> tuple[int, bool]:
+        with head().database.write() as session:
+            return jobs.accept(
+                session, caller(), submission, wanted, head().data, max_diff_mib=limit, now=time.time()
+            )
+
+    try:
+        number, is_new = accept()
+    except IntegrityError:
+        number, is_new = accept()  # the same one came in at the same time, and is there now
     return _record(number), 201 if is_new else 200
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 from flask import Blueprint, request
 
-from pit_protocol.beat import MAX_BEAT, Hello, Orders, Welcome, unpack_beat
+from pit_protocol.beat import MAX_BEAT, Hello, Orders, Welcome, Wish, unpack_beat
 from pit_protocol.problem import Problem
 from pit_protocol.wire import from_json, to_json
-from pit_server.api.context import MAX_WAIT_S, head, hold
+from pit_server.api.context import MAX_WAIT_S, head, hold, json_body
 from pit_server.api.policy import Who, allow, caller
 from pit_server.bells import node_bell
 from pit_server.services import beats, nodes, orders
@@ -35,7 +35,7 @@ def show(name: str) -> dict[str, Any]:
 @worker_blueprint.post("/session")
 @allow(Who.NODE)
 def begin() -> Any:
-    hello = from_json(Hello, request.get_json())
+    hello = from_json(Hello, json_body())
     node_id = _node_id()
     with head().database.write() as session:
         node = nodes.begin_session(session, node_id, hello, now=time.time())
@@ -51,13 +51,15 @@ def begin() -> Any:
 def beat() -> Any:
     received, chunks = unpack_beat(request.get_data())
     node_id = _node_id()
-    head().watching.hear(node_id)
     beats.receive(head().database, head().data, caller(), received, chunks, now=time.time())
+    head().watching.hear(node_id)
 
     def look() -> tuple[Orders, bool]:
         with head().database.read() as session:
             found = orders.for_node(session, node_id, received.reports, head().data, head().settings)
-        return found, found.revision > received.seen
+        # Waiting would not make a dismissal any newer.
+        dismisses = any(order.wish is Wish.FORGET for order in found.orders)
+        return found, dismisses or found.revision > received.seen
 
     return to_json(hold(node_bell(node_id), min(received.wait_s, MAX_WAIT_S), look))
 

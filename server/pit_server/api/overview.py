@@ -20,8 +20,10 @@ def status() -> dict[str, Any]:
     seen = int(number_argument("seen", 0))
 
     def look() -> tuple[dict[str, Any], bool]:
+        # Before looking, so that what comes between is told once more rather than never.
+        revision = head().bells.revision
         with head().database.read() as session:
             found = records.status(session, caller(), limit, head().scheduling.reasons)
-        return found, found["revision"] > seen
+        return {"revision": revision, **found}, revision > seen
 
     return hold(STATUS, wait_argument(), look)

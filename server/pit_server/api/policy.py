@@ -42,7 +42,8 @@ def admit() -> None:
     if who is None:
         raise Problem("closed", "this route is closed", status=403)
     request.max_content_length = getattr(view, "max_bytes", DEFAULT_LIMIT)
-    if any("token" in name.lower() or "pit_" in value for name, value in request.args.items()):
+    arguments = request.args.items(multi=True)
+    if any("token" in name.lower() or people.TOKEN.search(value) for name, value in arguments):
         raise Problem(
             "token_in_url", "a token does not belong into a URL, where it would be logged", status=400
         )

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Row, create_engine, event, update
+from sqlalchemy import Connection, Engine, Row, create_engine, event, insert, update
 from sqlalchemy.orm import Session
 
 from pit_server.bells import Bells, node_bell
-from pit_server.db.models import Node
+from pit_server.db.models import Event, Node
 
 BUSY_TIMEOUT_MS = 10_000
 WRITES = "pit_writes"
@@ -45,8 +45,10 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[Session]:
         """A session that commits at the end; slow work has no place in it."""
-        with self._writers, Session(self._writing, expire_on_commit=False) as session:
+        with self._writers, Session(self._writing, expire_on_commit=False, autoflush=False) as session:
             yield session
+            if events := session.info.get("events"):
+                session.execute(insert(Event), events)
             nodes = sorted(session.info.get("nodes", ()))
             # Last and in order, so that two writers can not wait for each other's rows.
             for node_id in nodes:
@@ -66,6 +68,11 @@ class Database:
 
 def ring_after_commit(session: Session, *names: str) -> None:
     session.info.setdefault("bells", set()).update(names)
+
+
+def note_event(session: Session, **columns: Any) -> None:
+    """Have an event written with this transaction; all of them go in one statement at its end."""
+    session.info.setdefault("events", []).append({"process_id": None, "reason": "", **columns})
 
 
 def change_orders(session: Session, node_id: int) -> None:

@@ -2,12 +2,30 @@
 
 from typing import Any, ClassVar
 
-from sqlalchemy import JSON, CheckConstraint, Float, ForeignKey, Index, Text, UniqueConstraint, text
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    CheckConstraint,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    Text,
+    UniqueConstraint,
+    literal_column,
+    text,
+)
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 
 class Base(DeclarativeBase):
-    type_annotation_map: ClassVar[dict[Any, Any]] = {str: Text, float: Float(53), dict[str, Any]: JSON}
+    type_annotation_map: ClassVar[dict[Any, Any]] = {
+        str: Text,
+        float: Float(53),
+        dict[str, Any]: JSON,
+        # SQLite counts keys up by itself only if they are plain integers, which hold 64 bits there.
+        int: BigInteger().with_variant(Integer, "sqlite"),
+    }
 
 
 class Fact(Base):
@@ -83,6 +101,7 @@ class Job(Base):
     __table_args__ = (
         UniqueConstraint("user_id", "submission_key"),
         Index("job_by_state", "state", "id"),
+        Index("job_by_since", "state", "since"),
         # A job number is never given twice, even after the newest was removed.
         {"sqlite_autoincrement": True},
     )
@@ -154,6 +173,10 @@ class Process(Base):
     reason: Mapped[str] = mapped_column(default="")
     started_at: Mapped[float | None]
     ended_at: Mapped[float | None]
+
+
+# Written out, not bound as a parameter: only then does SQLite use the partial index.
+IS_LIVE = Process.state != literal_column("'ended'")
 
 
 class Allocation(Base):

@@ -31,5 +31,4 @@ class Scheduling:
         decided = plan(queue, views)
         self.reasons = decided.reasons
         if decided.placements:
-            with self._database.write() as session:
-                placement.commit(session, decided, now=time.time())
+            placement.commit(self._database, decided, now=time.time())

@@ -40,6 +40,6 @@ class Watching:
             next_end = min(self._heard.values(), default=None)
         if silent:
             with self._database.write() as session:
-                for node_id in silent:
+                for node_id in sorted(silent):
                     nodes.set_state(session, node_id, NodeState.OFFLINE, now=time.time())
         return None if next_end is None else max(next_end + self._lease_s - now, 0.0)

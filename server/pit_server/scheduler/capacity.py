@@ -1,6 +1,6 @@
 """What nodes have to give, and what is left of them during one pass."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
 from pit_grammar import Need, ProcessGroup
@@ -71,22 +71,36 @@ class Room:
         any_gpu = sum(need.low for need in group.gpus if need.kind == ANY_GPU)
         return any_gpu == 0 or self.free(ANY_GPU) >= named + any_gpu
 
-    def take(self, group: ProcessGroup) -> Share:
-        """Take what one process of the group needs at its least; `fits` must have said so."""
+    def capacity(self, group: ProcessGroup) -> int:
+        """How many processes of the group fit at their least, roughly."""
+        if not self.fits(group):
+            return 0
+        limits = [self.slots, *(self.free(need.kind) // need.low for need in group.gpus)]
+        if group.cpu_milli:
+            limits.append(self.cpu_milli // group.cpu_milli)
+        if group.memory_mib:
+            limits.append(self.memory_mib // group.memory_mib)
+        return min(limits)
+
+    def take(self, group: ProcessGroup, named: Set[str]) -> Share:
+        """Take what one process of the group needs at its least; `fits` must have said so.
+
+        `named` are the kinds that the request asks for by name: `gpu` leaves them while it can.
+        """
         self.slots -= 1
         self.cpu_milli -= group.cpu_milli or 0
         self.memory_mib -= group.memory_mib or 0
         units: list[tuple[str, str]] = []
         # Named kinds first, or `gpu` could take what a name needs.
         for need in sorted(group.gpus, key=lambda need: need.kind == ANY_GPU):
-            units += self.take_units(need, need.low)
+            units += self.take_units(need, need.low, named)
         return Share(group.cpu_milli, group.memory_mib, tuple(units))
 
-    def take_units(self, need: Need, count: int) -> list[tuple[str, str]]:
+    def take_units(self, need: Need, count: int, named: Set[str]) -> list[tuple[str, str]]:
         """Up to `count` more units for the need."""
         taken: list[tuple[str, str]] = []
         while len(taken) < count:
-            kind = self._best_kind(need.kind)
+            kind = self._best_kind(need.kind, named)
             if kind is None:
                 break
             taken.append((kind, self.units[kind].pop(0)))
@@ -105,8 +119,10 @@ class Room:
         if group.memory_mib:
             self.memory_mib = 0
 
-    def _best_kind(self, kind: str) -> str | None:
+    def _best_kind(self, kind: str, named: Set[str]) -> str | None:
         if kind != ANY_GPU:
             return kind if kind in self.units else None
         # From the most plentiful kind, so that rare ones stay free for who asks by name.
-        return max(sorted(self.units), key=lambda name: len(self.units[name]), default=None)
+        return max(
+            sorted(self.units), key=lambda name: (name not in named, len(self.units[name])), default=None
+        )

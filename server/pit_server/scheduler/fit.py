@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pit_grammar import ProcessGroup, Request
-from pit_server.scheduler.capacity import Room, Share
+from pit_server.scheduler.capacity import ANY_GPU, Room, Share
 
 
 @dataclass(frozen=True)
@@ -20,26 +20,29 @@ def fit(request: Request, rooms: dict[int, Room]) -> tuple[ProcessPlacement, ...
 
     Every group gets its least first; only then do ranges grow, as far as there is room now.
     """
-    trial = _Trial(rooms)
+    trial = _Trial(rooms, request)
     # The hardest to place first: pinned ones, then those that need most.
     order = sorted(range(len(request.groups)), key=lambda i: _hardness(request.groups[i]), reverse=True)
     for index in order:
-        for _ in range(request.groups[index].count.low):
-            if not trial.add(index, request.groups[index]):
+        least = request.groups[index].count.low
+        for placed in range(least):
+            if not trial.add(index, request.groups[index], least - placed):
                 return None
     for index in order:
         group = request.groups[index]
         for _ in range(group.count.high - group.count.low):
-            if not trial.add(index, group):
+            if not trial.add(index, group, 1):
                 break
-    trial.grow(request)
+    trial.grow()
     rooms.update(trial.touched)
     return trial.placements()
 
 
-def _hardness(group: ProcessGroup) -> tuple[bool, int, int, int]:
+def _hardness(group: ProcessGroup) -> tuple[int, bool, int, int, int]:
+    pinned = 0 if group.placement is None else 1 if group.placement.value is not None else 2
     return (
-        group.placement is not None,
+        pinned,
+        all(need.kind != ANY_GPU for need in group.gpus),
         sum(need.low for need in group.gpus),
         group.cpu_milli or 0,
         group.memory_mib or 0,
@@ -49,28 +52,31 @@ def _hardness(group: ProcessGroup) -> tuple[bool, int, int, int]:
 class _Trial:
     """Placements on copies of the rooms, made when first touched."""
 
-    def __init__(self, rooms: Mapping[int, Room]) -> None:
+    def __init__(self, rooms: Mapping[int, Room], request: Request) -> None:
         self._rooms = rooms
+        self._request = request
+        self._named = {need.kind for group in request.groups for need in group.gpus if need.kind != ANY_GPU}
         self.touched: dict[int, Room] = {}
         self._placed: dict[int, list[ProcessPlacement]] = {}
 
-    def add(self, index: int, group: ProcessGroup) -> bool:
-        room = self._choose(group)
+    def add(self, index: int, group: ProcessGroup, left: int) -> bool:
+        """Place one process of the group, of which `left` are still to be placed."""
+        room = self._choose(group, left)
         if room is None:
             return False
         placed = self._placed.setdefault(index, [])
-        placed.append(ProcessPlacement(index, len(placed), room.view.id, room.take(group)))
+        placed.append(ProcessPlacement(index, len(placed), room.view.id, room.take(group, self._named)))
         return True
 
-    def grow(self, request: Request) -> None:
+    def grow(self) -> None:
         """Give elastic processes more units, up to their most, where they are."""
         for index, placed in self._placed.items():
             for position, placement in enumerate(placed):
                 room = self.touched[placement.node_id]
                 more = [
                     unit
-                    for need in request.groups[index].gpus
-                    for unit in room.take_units(need, need.high - need.low)
+                    for need in self._request.groups[index].gpus
+                    for unit in room.take_units(need, need.high - need.low, self._named)
                 ]
                 if more:
                     share = replace(placement.share, units=(*placement.share.units, *more))
@@ -79,16 +85,21 @@ class _Trial:
     def placements(self) -> tuple[ProcessPlacement, ...]:
         return tuple(p for index in sorted(self._placed) for p in self._placed[index])
 
-    def _choose(self, group: ProcessGroup) -> Room | None:
-        """The fitting room with the fewest leftovers, rather one that this job uses already."""
+    def _choose(self, group: ProcessGroup, left: int) -> Room | None:
+        """The best room for one more process, of `left` that are still to be placed.
+
+        Rather one that this job uses already; else the tightest that holds all that are left; else
+        the one that holds most: so a job is on as few nodes as can be.
+        """
         best: Room | None = None
-        best_rank: tuple[bool, int, int, str] | None = None
+        best_rank: tuple[bool, int, int, int, str] | None = None
         for node_id, untouched in self._rooms.items():
             room = self.touched.get(node_id, untouched)
-            if not room.fits(group):
+            capacity = min(room.capacity(group), left)
+            if capacity == 0:
                 continue
-            leftovers = sum(room.free(need.kind) for need in group.gpus) or room.free("gpu")
-            rank = (node_id not in self.touched, leftovers, room.slots, room.view.name)
+            leftovers = sum(room.free(need.kind) for need in group.gpus) or room.free(ANY_GPU)
+            rank = (node_id not in self.touched, left - capacity, leftovers, room.slots, room.view.name)
             if best_rank is None or rank < best_rank:
                 best, best_rank = room, rank
         if best is not None and best.view.id not in self.touched:

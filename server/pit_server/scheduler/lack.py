@@ -34,7 +34,7 @@ def refuse_reason(request: Request, nodes: Iterable[NodeView]) -> str:
 
 def _group_lack(group: ProcessGroup, rooms: list[Room]) -> str:
     if not rooms:
-        return f"waits for {group.placement}, which is not online"
+        return f"waits for {group.placement}, which is not online" if group.placement else "no node is online"
     for need in group.gpus:
         wanted = need.low * group.count.low
         free = sum(room.free(need.kind) for room in rooms)
@@ -43,14 +43,14 @@ def _group_lack(group: ProcessGroup, rooms: list[Room]) -> str:
     wanted_cpu = (group.cpu_milli or 0) * group.count.low
     free_cpu = sum(room.cpu_milli for room in rooms)
     if free_cpu < wanted_cpu:
-        return f"needs {wanted_cpu / 1000:g} cores, {free_cpu / 1000:g} free"
+        return f"needs {_some(wanted_cpu / 1000, 'core')}, {free_cpu / 1000:g} free"
     wanted_memory = (group.memory_mib or 0) * group.count.low
     free_memory = sum(room.memory_mib for room in rooms)
     if free_memory < wanted_memory:
         return f"needs {wanted_memory / 1024:g} GiB of memory, {free_memory / 1024:g} free"
     slots = sum(room.slots for room in rooms)
     if slots < group.count.low:
-        return f"needs {group.count.low} slots, {slots} free"
+        return f"needs {_some(group.count.low, 'slot')}, {slots} free"
     if not any(room.fits(group) for room in rooms):
         return f"no single node has room for a process {group}"
     return ""
@@ -77,3 +77,7 @@ def _impossible(group: ProcessGroup, rooms: list[Room]) -> str:
     if (slots := sum(room.slots for room in allowed)) < group.count.low:
         return f"it has {group.count.low} processes, and the nodes run at most {slots} at a time"
     return ""
+
+
+def _some(count: float, what: str) -> str:
+    return f"{count:g} {what}" if count == 1 else f"{count:g} {what}s"

@@ -60,6 +60,8 @@ def _take_over(rooms: dict[int, Room], placed: tuple[ProcessPlacement, ...]) -> 
         room.memory_mib -= share.memory_mib or 0
         for kind, unit in share.units:
             room.units[kind].remove(unit)
+            if not room.units[kind]:
+                del room.units[kind]
 
 
 def _ahead(reasons: Mapping[int, str]) -> str:

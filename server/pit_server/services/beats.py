@@ -10,7 +10,7 @@ from pit_protocol.states import PROCESS_MOVES, NodeState, ProcessEvent, ProcessS
 from pit_server.bells import job_bell
 from pit_server.db.database import AnyRow, Database
 from pit_server.db.models import Attempt, Node, Process
-from pit_server.services import lifecycle, nodes
+from pit_server.services import nodes, settling
 from pit_server.services.orders import stream_of
 from pit_server.services.people import Caller
 from pit_server.store.paths import DataRoot
@@ -60,11 +60,13 @@ def receive(
 
 def _take_in(database: Database, caller: Caller, state: str, news: Sequence[Report], now: float) -> None:
     assert caller.node_id is not None  # noqa: S101
-    with database.write() as session:
-        if state != NodeState.ONLINE:
+    if state != NodeState.ONLINE:
+        # On its own: whoever locks jobs and nodes in one transaction takes the jobs first.
+        with database.write() as session:
             nodes.set_state(session, caller.node_id, NodeState.ONLINE, now=now)
+    with database.write() as session:
         for report in news:
-            lifecycle.take_report(session, report, node=caller.name, now=now)
+            settling.take_report(session, report, node=caller.name, now=now)
 
 
 def _known(
@@ -86,7 +88,7 @@ def _store(data: DataRoot, row: AnyRow, head: ChunkHead, chunk: bytes) -> str:
 
 
 def _is_news(data: DataRoot, row: AnyRow, report: Report) -> bool:
-    event = lifecycle.REPORTED.get(report.state)
+    event = settling.REPORTED.get(report.state)
     if event is None or row.attempt != report.attempt:
         return False
     if (ProcessState(row.state), event) not in PROCESS_MOVES:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import stat
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -11,31 +12,28 @@ from pit_grammar import Request, RequestError, parse
 from pit_protocol.problem import Problem
 from pit_protocol.states import JobEvent, JobState, KilledBy, Outcome
 from pit_protocol.submission import MAX_COMMAND, MAX_TITLE, Snapshot, Submission
-from pit_protocol.wire import to_json
+from pit_protocol.wire import MAX_NUMBER, to_json
 from pit_server.bells import PREPARER, STATUS
-from pit_server.db.database import ring_after_commit
-from pit_server.db.models import Event, Job
+from pit_server.db.database import note_event, ring_after_commit
+from pit_server.db.models import Job
 from pit_server.scheduler.lack import refuse_reason
 from pit_server.services import lifecycle, nodes, remotes
+from pit_server.services.inputs import check_text
 from pit_server.services.people import Caller
 from pit_server.settings import Settings
 from pit_server.store.paths import DataRoot
 from pit_server.store.uploads import check_name
 
 MAX_KEY = 64
+MAX_NAME = 200
 
 
 def check(submission: Submission, settings: Settings) -> Request:
     """Judge all of a submission that needs no database; returns its request."""
-    if not 0 < len(submission.key) <= MAX_KEY:
-        raise Problem("bad_key", f"a submission's key has 1 to {MAX_KEY} characters", status=422)
-    title = submission.title.strip()
-    if not title or len(title) > MAX_TITLE:
-        raise Problem("bad_title", f"a title has 1 to {MAX_TITLE} characters, not {len(title)}", status=422)
-    if submission.command is not None and not 0 < len(submission.command) <= MAX_COMMAND:
-        raise Problem("bad_command", f"a command has 1 to {MAX_COMMAND} characters", status=422)
-    if submission.command is not None and "\0" in submission.command:
-        raise Problem("bad_command", "a command cannot hold a NUL character", status=422)
+    check_text("key", submission.key, MAX_KEY, shortest=1)
+    check_text("title", submission.title.strip(), MAX_TITLE, shortest=1)
+    if submission.command is not None:
+        check_text("command", submission.command, MAX_COMMAND, shortest=1)
     _check_snapshot(submission.snapshot, settings)
     try:
         return parse(submission.request)
@@ -75,16 +73,15 @@ def accept(
     job = _row(caller.user_id, submission, str(request), body, now)
     session.add(job)
     session.flush()
-    session.add(
-        Event(
-            job_id=job.id,
-            attempt=job.attempt,
-            event=JobEvent.ACCEPTED,
-            from_state=None,
-            to_state=job.state,
-            actor=caller.name,
-            at=now,
-        )
+    note_event(
+        session,
+        job_id=job.id,
+        attempt=job.attempt,
+        event=JobEvent.ACCEPTED,
+        from_state=None,
+        to_state=job.state,
+        actor=caller.name,
+        at=now,
     )
     ring_after_commit(session, PREPARER, STATUS)
     return job.id, True
@@ -92,7 +89,7 @@ def accept(
 
 def find(session: Session, caller: Caller, number: int) -> Job:
     """The job, if the caller may see it; to others it does not exist."""
-    job = session.get(Job, number)
+    job = session.get(Job, number) if number <= MAX_NUMBER else None
     if job is None or not (caller.is_admin or job.user_id == caller.user_id):
         raise Problem("no_such_job", f"there is no job {number}", "`pit status` lists jobs", status=404)
     return job
@@ -100,13 +97,14 @@ def find(session: Session, caller: Caller, number: int) -> Job:
 
 def stop(session: Session, caller: Caller, number: int, *, now: float) -> None:
     """Stop a job on a user's behalf; asking twice is fine, an ended job is a Problem."""
-    job = find(session, caller, number)
-    if job.state == JobState.STOPPING:
+    find(session, caller, number)
+    job = lifecycle.lock(session, number)
+    if job.state is JobState.STOPPING:
         return
     try:
         lifecycle.stop(
             session,
-            number,
+            job,
             by=KilledBy.USER,
             outcome=Outcome.STOPPED,
             reason=f"by {caller.name}",
@@ -126,11 +124,12 @@ def result_text(data: DataRoot, job: Job, limit: int = 4096) -> str | None:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
-    with os.fdopen(descriptor, "rb") as file:
-        try:
-            return file.read(limit).decode(errors="replace").strip() or None
-        except OSError:
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
+        return os.read(descriptor, limit).decode(errors="replace").strip() or None
+    finally:
+        os.close(descriptor)
 
 
 def _check_snapshot(snapshot: Snapshot, settings: Settings) -> None:
@@ -144,9 +143,8 @@ def _check_snapshot(snapshot: Snapshot, settings: Settings) -> None:
     for upload in (snapshot.diff, snapshot.pack):
         if upload is not None:
             check_name(upload)
-    for text in (snapshot.branch, snapshot.remote_name):
-        if text is not None and len(text) > MAX_TITLE:
-            raise Problem("bad_field", f"{text[:40]!r}… is too long", status=422)
+    check_text("branch", snapshot.branch or "", MAX_NAME)
+    check_text("remote", snapshot.remote_name or "", MAX_NAME)
 
 
 def _check_uploads(user_id: int, snapshot: Snapshot, data: DataRoot, max_diff_mib: int) -> None:

@@ -1,6 +1,5 @@
 """A job's log as one: all its streams merged in time order, read on from a cursor."""
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +9,7 @@ from sqlalchemy.orm import Session
 from pit_protocol.problem import Problem
 from pit_protocol.states import JobEvent, JobState, Outcome, ProcessState
 from pit_server.db.models import Attempt, Event, Job, Node, Process
+from pit_server.services.cursor import parse_cursor, render_cursor
 from pit_server.services.head_lines import Story, tell
 from pit_server.services.orders import stream_of
 from pit_server.store.logs import MAX_LINE, LogStream
@@ -17,7 +17,6 @@ from pit_server.store.paths import DataRoot
 
 BATCH = 256 * 1024  # bytes of output in one answer, roughly
 MAX_TAIL = 10_000
-CURSOR = re.compile(r"([0-9]{1,18})((?:\.[0-9]+:[0-9]{1,18})*)")
 HEAD = -1  # key of the head's own lines
 PREPARE = 0  # key of the preparation's stream in a cursor; processes go by their ids
 
@@ -71,7 +70,7 @@ def read(session: Session, job: Job, data: DataRoot, query: Query) -> dict[str, 
         shown = shown[-query.tail :]
     return {
         "lines": [{"at": line.at, "source": line.source, "text": line.text} for line in shown],
-        "cursor": _render(event_id, offsets),
+        "cursor": render_cursor(event_id, offsets),
         "ended": job.state == JobState.ENDED and cut is None,
     }
 
@@ -107,13 +106,7 @@ def _sources(
 
 def _start(sources: dict[int, Source], query: Query) -> tuple[int, dict[int, int]]:
     if query.cursor:
-        match = CURSOR.fullmatch(query.cursor)
-        if not match:
-            raise Problem(
-                "bad_cursor", f"{query.cursor[:40]!r} is no cursor", "leave it out to begin anew", status=422
-            )
-        pairs = (pair.split(":") for pair in match[2].split(".") if pair)
-        return int(match[1]), {int(key): int(offset) for key, offset in pairs}
+        return parse_cursor(query.cursor)
     if query.tail is not None:
         return 0, {
             key: source.stream.tail_offset(query.tail) for key, source in sources.items() if query.tail
@@ -177,7 +170,3 @@ def _culprit(session: Session, job: Job) -> int | None:
     return session.execute(
         select(Event.process_id).where(Event.job_id == job.id, Event.event == JobEvent.FAILED)
     ).scalar()
-
-
-def _render(event_id: int, offsets: dict[int, int]) -> str:
-    return str(event_id) + "".join(f".{key}:{offset}" for key, offset in sorted(offsets.items()))

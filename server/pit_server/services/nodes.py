@@ -8,14 +8,16 @@ from sqlalchemy.orm import Session
 
 from pit_protocol.beat import Hello, Inventory
 from pit_protocol.problem import Problem
-from pit_protocol.states import NodeState, ProcessState
+from pit_protocol.states import NodeState
 from pit_server.bells import SCHEDULER, STATUS
 from pit_server.db.database import change_orders, ring_after_commit
-from pit_server.db.models import Allocation, Node, Process, Resource
+from pit_server.db.models import IS_LIVE, Allocation, Node, Process, Resource
 from pit_server.scheduler.capacity import NodeView
+from pit_server.services.inputs import check_text
 from pit_server.services.people import check_name
 
 MIN_SLOTS = 8
+MAX_NAME = 255
 CPU, MEMORY, PORT = "cpu", "mem", "port"  # kinds of allocations that are no resources of a node
 
 
@@ -48,6 +50,7 @@ def find_node(session: Session, name: str) -> Node:
 
 def begin_session(session: Session, node_id: int, hello: Hello, *, now: float) -> Node:
     """Open a new epoch of the node: from here on, an older worker cannot speak for it."""
+    _check(hello)
     node = session.execute(select(Node).where(Node.id == node_id).with_for_update()).scalar_one()
     node.epoch += 1
     node.boot_id, node.address = hello.boot_id, hello.address
@@ -123,6 +126,18 @@ def records(session: Session, name: str | None = None) -> list[dict[str, Any]]:
     return result
 
 
+def _check(hello: Hello) -> None:
+    inventory = hello.inventory
+    if inventory.cores < 1 or inventory.memory_mib < 1:
+        raise Problem("bad_inventory", "a node has at least one core and one MiB", status=422)
+    units = [resource.unit for resource in inventory.resources]
+    if len(set(units)) < len(units):
+        raise Problem("bad_inventory", "the inventory names one unit twice", status=422)
+    models = [resource.model for resource in inventory.resources]
+    for text in (hello.boot_id, hello.address, *units, *models):
+        check_text("name", text, MAX_NAME)
+
+
 def _note_resources(session: Session, node_id: int, inventory: Inventory) -> None:
     known = {
         r.unit: r for r in session.execute(select(Resource).where(Resource.node_id == node_id)).scalars()
@@ -141,9 +156,7 @@ def _used(session: Session) -> dict[int, tuple[int, int, int]]:
     """Per node: live processes, thousandths of cores, MiB."""
     result: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
     for node_id, count in session.execute(
-        select(Process.node_id, func.count())
-        .where(Process.state != ProcessState.ENDED)
-        .group_by(Process.node_id)
+        select(Process.node_id, func.count()).where(IS_LIVE).group_by(Process.node_id)
     ):
         result[node_id][0] = count
     for node_id, kind, amount in session.execute(

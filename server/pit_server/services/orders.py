@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from pit_protocol.beat import Order, Orders, ProcessSpec, Report, Wish
 from pit_protocol.states import KilledBy, ProcessState
 from pit_server.db.database import AnyRow
-from pit_server.db.models import Allocation, Attempt, Job, Node, Process, User
+from pit_server.db.models import IS_LIVE, Allocation, Attempt, Job, Node, Process, User
 from pit_server.services.nodes import CPU, MEMORY, PORT
 from pit_server.settings import Settings
 from pit_server.store.logs import LogStream
@@ -79,7 +79,7 @@ def _live(session: Session, node_id: int) -> list[AnyRow]:
             .join(Attempt, Attempt.id == Process.attempt_id)
             .join(Job, Job.id == Process.job_id)
             .join(User, User.id == Job.user_id)
-            .where(Process.node_id == node_id, Process.state != ProcessState.ENDED)
+            .where(Process.node_id == node_id, IS_LIVE)
             .order_by(Process.id)
         )
     )

@@ -14,6 +14,7 @@ from pit_server.db.models import Node, Token, User
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 TOKEN = re.compile(r"pit_([0-9]{1,18})_([A-Za-z0-9_-]{43})")
+HOW_TO_RENEW = "`pit connect URL` stores a new one"
 DAY_S = 86_400.0
 NOTE_USE_AFTER_S = 3_600.0  # a write per request would cost more than the knowledge is worth
 
@@ -74,41 +75,48 @@ def issue_token(
     return f"pit_{token.id}_{secret}"
 
 
+_CALLER = (
+    select(
+        Token.id,
+        Token.user_id,
+        Token.node_id,
+        Token.secret_sha256,
+        Token.expires_at,
+        Token.last_used_at,
+        User.name,
+        User.full_name,
+        User.is_admin,
+        User.is_active,
+        Node.name.label("node"),
+    )
+    .outerjoin(User, User.id == Token.user_id)
+    .outerjoin(Node, Node.id == Token.node_id)
+)
+
+
 def find_caller(session: Session, text: str, *, now: float) -> tuple[Caller, int | None]:
     """Who holds this token, and the token's id if its use is worth noting; 401 if nobody does."""
     match = TOKEN.fullmatch(text)
-    row = (
-        match
-        and session.execute(
-            select(Token, User, Node)
-            .outerjoin(User, User.id == Token.user_id)
-            .outerjoin(Node, Node.id == Token.node_id)
-            .where(Token.id == int(match[1]))
-        ).one_or_none()
-    )
-    if not match or not row or not hmac.compare_digest(row.Token.secret_sha256, _digest(match[2])):
+    row = match and session.execute(_CALLER.where(Token.id == int(match[1]))).one_or_none()
+    if not match or not row or not hmac.compare_digest(row.secret_sha256, _digest(match[2])):
         raise Problem(
             "unknown_token",
             "the head does not know this token",
             "`pit connect URL` stores a new one",
             status=401,
         )
-    token, user, node = row.Token, row.User, row.Node
-    if token.expires_at is not None and token.expires_at <= now:
+    if row.expires_at is not None and row.expires_at <= now:
         raise Problem(
             "expired_token", "the token has expired", "`pit connect URL` stores a new one", status=401
         )
-    if user is not None and not user.is_active:
+    if row.user_id is not None and not row.is_active:
         raise Problem(
-            "inactive_user", f"user {user.name} is not active", "an admin can change that", status=403
+            "inactive_user", f"user {row.name} is not active", "an admin can change that", status=403
         )
-    stale = token.last_used_at is None or now - token.last_used_at > NOTE_USE_AFTER_S
-    caller = (
-        Caller(user.id, None, user.name, user.full_name, user.is_admin)
-        if user
-        else Caller(None, node.id, node.name)
-    )
-    return caller, token.id if stale else None
+    stale = row.last_used_at is None or now - row.last_used_at > NOTE_USE_AFTER_S
+    if row.user_id is None:
+        return Caller(None, row.node_id, row.node), row.id if stale else None
+    return Caller(row.user_id, None, row.name, row.full_name, row.is_admin), row.id if stale else None
 
 
 def note_use(session: Session, token_id: int, *, now: float) -> None:

@@ -1,15 +1,15 @@
 """Committing a plan: what was decided becomes attempts, processes and allocations, or is dropped as stale."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from pit_protocol.states import JobEvent, NodeState, ProcessEvent, ProcessState
-from pit_server.db.database import change_orders
-from pit_server.db.models import Allocation, Attempt, Event, Job, Node, Process
+from pit_server.db.database import Database, change_orders, note_event
+from pit_server.db.models import Allocation, Attempt, Node, Process
 from pit_server.scheduler.fit import ProcessPlacement
 from pit_server.scheduler.plan import JobPlacement, Plan
 from pit_server.services import lifecycle
@@ -19,39 +19,51 @@ log = logging.getLogger(__name__)
 FIRST_PORT, PORTS = 20_000, 10_000  # below the range that kernels give out by themselves
 
 
-def commit(session: Session, plan: Plan, *, now: float) -> list[int]:
+def commit(database: Database, plan: Plan, *, now: float) -> list[int]:
     """Carry out what of the plan still holds; the numbers of the jobs that were placed."""
-    online = {
-        row.id: (row.name, row.address)
-        for row in session.execute(
-            select(Node.id, Node.name, Node.address).where(Node.state == NodeState.ONLINE)
-        )
-    }
+    try:
+        return _commit(database, plan.placements, now=now)
+    except IntegrityError as error:
+        log.error("the plan gives something twice: %s", error.orig)
+    # The database refuses that. Job by job, so that only the wrong one waits on.
+    return [number for job in plan.placements for number in _commit_alone(database, job, now=now)]
+
+
+def _commit_alone(database: Database, job: JobPlacement, *, now: float) -> list[int]:
+    try:
+        return _commit(database, (job,), now=now)
+    except IntegrityError:
+        return []
+
+
+def _commit(database: Database, placements: Sequence[JobPlacement], *, now: float) -> list[int]:
     placed = []
-    for job in plan.placements:
-        if any(process.node_id not in online for process in job.processes):
-            continue
-        try:
-            with session.begin_nested():
-                _place(session, job, online, now=now)
-        except (lifecycle.IllegalMove, lifecycle.Overtaken, IntegrityError) as error:
-            log.info("job %d was not placed: %s", job.number, error)
-            continue
-        placed.append(job.number)
+    with database.write() as session:
+        query = select(Node.id, Node.name, Node.address).where(Node.state == NodeState.ONLINE)
+        online = {row.id: (row.name, row.address) for row in session.execute(query)}
+        ports = _Ports(session)
+        for job in placements:
+            if any(process.node_id not in online for process in job.processes):
+                continue
+            try:
+                _place(session, job, online, ports, now=now)
+            except (lifecycle.IllegalMove, lifecycle.Overtaken) as error:
+                log.info("job %d was not placed: %s", job.number, error)
+                continue
+            placed.append(job.number)
     return placed
 
 
-def _place(session: Session, job: JobPlacement, online: dict[int, tuple[str, str]], *, now: float) -> None:
+def _place(
+    session: Session, job: JobPlacement, online: dict[int, tuple[str, str]], ports: "_Ports", *, now: float
+) -> None:
     names = sorted({online[process.node_id][0] for process in job.processes})
-    lifecycle.advance(session, job.number, JobEvent.PLACED, now=now, reason=f"on {', '.join(names)}")
-    number = session.execute(select(Job.attempt).where(Job.id == job.number)).scalar_one()
+    port = ports.take(job.processes[0].node_id, job.number)
+    waiting = lifecycle.lock(session, job.number)
+    lifecycle.advance(session, waiting, JobEvent.PLACED, now=now, reason=f"on {', '.join(names)}")
+    number = waiting.attempt
     master = job.processes[0]
-    attempt = Attempt(
-        job_id=job.number,
-        number=number,
-        master_port=_free_port(session, master.node_id, job.number),
-        created_at=now,
-    )
+    attempt = Attempt(job_id=job.number, number=number, master_port=port, created_at=now)
     session.add(attempt)
     session.flush()
     processes = [
@@ -67,7 +79,18 @@ def _place(session: Session, job: JobPlacement, online: dict[int, tuple[str, str
     ]
     rows.append(_allocation(processes[0].id, master.node_id, PORT, str(attempt.master_port), 1))
     session.execute(insert(Allocation), rows)
-    session.execute(insert(Event), [_event(job.number, number, process, now) for process in processes])
+    for process in processes:
+        note_event(
+            session,
+            job_id=job.number,
+            process_id=process.id,
+            attempt=number,
+            event=ProcessEvent.ASSIGNED,
+            from_state=None,
+            to_state=ProcessState.ASSIGNED,
+            actor=lifecycle.HEAD,
+            at=now,
+        )
     for node_id in {process.node_id for process in job.processes}:
         change_orders(session, node_id)
 
@@ -85,20 +108,6 @@ def _process(number: int, attempt_id: int, rank: int, placement: ProcessPlacemen
     )
 
 
-def _event(number: int, attempt: int, process: Process, now: float) -> dict[str, object]:
-    return {
-        "job_id": number,
-        "process_id": process.id,
-        "attempt": attempt,
-        "event": ProcessEvent.ASSIGNED,
-        "from_state": None,
-        "to_state": ProcessState.ASSIGNED,
-        "actor": lifecycle.HEAD,
-        "reason": "",
-        "at": now,
-    }
-
-
 def _allocations(process_id: int, placement: ProcessPlacement) -> Iterable[dict[str, object]]:
     share = placement.share
     for kind, unit in share.units:
@@ -112,15 +121,20 @@ def _allocation(process_id: int, node_id: int, kind: str, unit: str | None, amou
     return {"process_id": process_id, "node_id": node_id, "kind": kind, "unit": unit, "amount": amount}
 
 
-def _free_port(session: Session, node_id: int, number: int) -> int:
-    """A port for the job's processes to meet at, that no other running job was given on that node."""
-    taken = set(
-        session.execute(
-            select(Allocation.unit).where(
-                Allocation.node_id == node_id, Allocation.kind == PORT, Allocation.released_at.is_(None)
-            )
-        ).scalars()
-    )
-    # Round robin by job number, so that a port just left (TIME_WAIT) is not given again at once.
-    ports = (FIRST_PORT + (number + step) % PORTS for step in range(PORTS))
-    return next(port for port in ports if str(port) not in taken)
+class _Ports:
+    """Ports for jobs' processes to meet at, none of them given twice on one node."""
+
+    def __init__(self, session: Session) -> None:
+        query = select(Allocation.node_id, Allocation.unit).where(
+            Allocation.kind == PORT, Allocation.released_at.is_(None)
+        )
+        self._taken = {(row.node_id, row.unit) for row in session.execute(query)}
+
+    def take(self, node_id: int, number: int) -> int:
+        # Round robin by job number, so that a port just left (TIME_WAIT) is not given again at once.
+        ports = (FIRST_PORT + (number + step) % PORTS for step in range(PORTS))
+        port = next((port for port in ports if (node_id, str(port)) not in self._taken), None)
+        if port is None:
+            raise lifecycle.Overtaken("all ports of its node are taken")
+        self._taken.add((node_id, str(port)))
+        return port

@@ -118,7 +118,7 @@ def _carry_over(source: Path | None, target: Path, say: _Voice) -> None:
     if source is None:
         target.mkdir()
         return
-    if not source.is_dir():
+    if source.is_symlink() or not source.is_dir():
         raise Problem("no_keep", f"the keep directory {source.parent.parent.name}/keep is gone")
     # Links are copied as links: the old job may have made one to anywhere.
     shutil.copytree(source, target, symlinks=True, ignore=_only_plain)
@@ -135,6 +135,7 @@ def _apply(database: Database, number: int, event: JobEvent, reason: str = "") -
     outcome = Outcome.FAILED if event is JobEvent.REFUSED else None
     try:
         with database.write() as session:
-            lifecycle.advance(session, number, event, now=time.time(), reason=reason, outcome=outcome)
+            job = lifecycle.lock(session, number)
+            lifecycle.advance(session, job, event, now=time.time(), reason=reason, outcome=outcome)
     except (lifecycle.IllegalMove, lifecycle.Overtaken) as error:
         log.info("preparation of job %d came too late: %s", number, error)

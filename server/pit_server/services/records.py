@@ -13,6 +13,7 @@ from pit_protocol.wire import to_json
 from pit_server.db.database import AnyRow
 from pit_server.db.models import Allocation, Event, Job, Node, Process, User
 from pit_server.services import jobs
+from pit_server.services.inputs import parse_number
 from pit_server.services.nodes import PORT
 from pit_server.services.people import Caller
 
@@ -20,6 +21,7 @@ LIVE = (JobState.STARTING, JobState.RUNNING, JobState.STOPPING)
 QUEUED = (JobState.PREPARING, JobState.WAITING)
 ORDERS = {"date": Job.created_at, "title": Job.title, "user": User.name, "state": Job.state}
 MAX_ROWS = 1_000
+NO_ESCAPE = "\x01"
 
 _SUMMARY = (
     Job.id,
@@ -48,7 +50,6 @@ def status(session: Session, caller: Caller, limit: int, reasons: Mapping[int, s
         query.where(Job.state == JobState.ENDED).order_by(Job.since.desc()).limit(limit)
     ).all()
     return {
-        "revision": session.execute(select(func.max(Event.id))).scalar() or 0,
         "running": [_summary(row, reasons) for row in running],
         "waiting": [_summary(row, reasons) for row in waiting],
         "done": [_summary(row, reasons) for row in done],
@@ -175,7 +176,9 @@ def _filtered(query: Select[*tuple[Any, ...]], filters: Mapping[str, str]) -> Se
         if name in filters:
             query = query.where(column == filters[name])
     if "title" in filters:
-        query = query.where(Job.title.like(filters["title"]))
+        # The same on all databases: no matter which case, and % and _ alone mean something.
+        pattern = filters["title"].replace(NO_ESCAPE, "").lower()
+        query = query.where(func.lower(Job.title).like(pattern, escape=NO_ESCAPE))
     if "since" in filters:
         query = query.where(Job.created_at >= _number(filters, "since", 0))
     if "till" in filters:
@@ -194,10 +197,4 @@ def _ordering(filters: Mapping[str, str]) -> Sequence[ColumnElement[Any]]:
 
 
 def _number(filters: Mapping[str, str], name: str, default: int) -> int:
-    try:
-        value = int(float(filters.get(name, default)))
-    except (ValueError, OverflowError):
-        value = -1
-    if value < 0:
-        raise Problem("bad_number", f"{name} must be a number, not {filters[name]!r}", status=422)
-    return value
+    return int(parse_number(name, filters[name])) if name in filters else default

@@ -18,8 +18,10 @@ def check_hash(what: str, value: str) -> None:
 def check_remote(remote: str, protocols: tuple[str, ...]) -> None:
     """Raise a Problem unless the head may fetch from `remote`."""
     if remote.startswith("-") or "::" in remote or not remote.isprintable() or len(remote) > MAX_REMOTE:
-        raise Problem("bad_remote", "the remote's URL is not one that git should get", status=422)
-    protocol = _protocol(remote)
+        raise _bad_remote()
+    protocol = "ssh" if SCP_FORM.fullmatch(remote) else "file"
+    if "://" in remote:
+        protocol = _check_url(remote)
     if protocol not in protocols:
         raise Problem(
             "remote_not_fetchable",
@@ -27,26 +29,33 @@ def check_remote(remote: str, protocols: tuple[str, ...]) -> None:
             f"it fetches by {', '.join(protocols)}; `pit run --bundle` sends the code along",
             status=422,
         )
-    if protocol in ("http", "https"):
-        _check_no_secret(remote)
 
 
-def _protocol(remote: str) -> str:
-    if "://" in remote:
-        scheme, _, rest = remote.partition("://")
-        if rest.startswith("-"):
-            raise Problem("bad_remote", "the remote's host begins with a dash", status=422)
-        return scheme.lower()
-    return "ssh" if SCP_FORM.fullmatch(remote) else "file"
-
-
-def _check_no_secret(remote: str) -> None:
-    # The URL itself stays out of the message: it would carry the secret into logs.
-    parts = urlsplit(remote)
-    if parts.username or parts.password or parts.query:
+def _check_url(remote: str) -> str:
+    """The protocol of a URL that has no secret in it, and a host that is no option."""
+    try:
+        parts = urlsplit(remote)
+        host = parts.hostname or ""
+    except ValueError:
+        raise _bad_remote() from None
+    if host.startswith("-") or parts.netloc.startswith("-"):
+        raise _bad_remote()
+    protocol = parts.scheme.lower()
+    if parts.password or parts.query or (parts.username and protocol in ("http", "https")):
+        # The URL itself stays out of the message: it would carry the secret into logs.
         raise Problem(
             "secret_in_remote",
             "the remote's URL carries a user name, a password or a query",
             "`git remote set-url` to one without; `pit run --bundle` sends the code along meanwhile",
             status=422,
         )
+    return protocol
+
+
+def _bad_remote() -> Problem:
+    return Problem(
+        "bad_remote",
+        "the remote's URL is not one that git should get",
+        "`pit run --bundle` sends the code along",
+        status=422,
+    )

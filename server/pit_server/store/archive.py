@@ -4,12 +4,13 @@ The directory may change meanwhile, even by a hostile job: every step goes by de
 follows no link, and what is neither file, directory nor link is left out.
 """
 
+import errno
 import gzip
 import io
 import os
 import stat
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 BLOCK = 256 * 1024
@@ -50,34 +51,64 @@ class _Outlet(io.RawIOBase):
         return data
 
 
-def _add_directory(tar: tarfile.TarFile, directory: int, name: str) -> Iterator[None]:
-    tar.addfile(_info(name, os.fstat(directory), tarfile.DIRTYPE))
-    for entry in sorted(os.listdir(directory)):
-        path = f"{name}/{entry}"
-        try:
-            status = os.stat(entry, dir_fd=directory, follow_symlinks=False)
-            if stat.S_ISLNK(status.st_mode):
-                info = _info(path, status, tarfile.SYMTYPE)
-                info.linkname = os.readlink(entry, dir_fd=directory)
-                tar.addfile(info)
-            elif stat.S_ISDIR(status.st_mode):
-                yield from _with_open(tar, directory, entry, path, os.O_DIRECTORY)
-            elif stat.S_ISREG(status.st_mode):
-                yield from _with_open(tar, directory, entry, path, 0)
-        except OSError:
-            continue  # gone, or swapped for something else, since it was listed
-        yield
-
-
-def _with_open(tar: tarfile.TarFile, directory: int, entry: str, path: str, flag: int) -> Iterator[None]:
-    descriptor = os.open(entry, NO_FOLLOW | flag, dir_fd=directory)
+def _add_directory(tar: tarfile.TarFile, root: int, name: str) -> Iterator[None]:
+    """Add a directory and all below it; with a stack of its own, for a job may nest as deep as it likes."""
+    tar.addfile(_info(name, os.fstat(root), tarfile.DIRTYPE))
+    stack = [(root, name, iter(_entries(root)))]
     try:
-        if flag:
-            yield from _add_directory(tar, descriptor, path)
-        elif stat.S_ISREG(os.fstat(descriptor).st_mode):
+        while stack:
+            directory, path, entries = stack[-1]
+            entry = next(entries, None)
+            if entry is None:
+                stack.pop()
+                if stack:
+                    os.close(directory)
+                continue
+            inside = f"{path}/{entry}"
+            try:
+                below = yield from _add_entry(tar, directory, entry, inside)
+            except FileNotFoundError:
+                continue  # gone since it was listed
+            if below is not None:
+                stack.append((below, inside, iter(_entries(below))))
+            yield
+    finally:
+        for directory, _, _ in stack[1:]:
+            os.close(directory)
+
+
+def _add_entry(
+    tar: tarfile.TarFile, directory: int, entry: str, path: str
+) -> Generator[None, None, int | None]:
+    """Add one entry; a descriptor to go on with if it is a directory."""
+    status = os.stat(entry, dir_fd=directory, follow_symlinks=False)
+    if stat.S_ISLNK(status.st_mode):
+        info = _info(path, status, tarfile.SYMTYPE)
+        info.linkname = os.readlink(entry, dir_fd=directory)
+        tar.addfile(info)
+        return None
+    if not (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)):
+        return None
+    try:
+        descriptor = os.open(entry, NO_FOLLOW, dir_fd=directory)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            return None  # swapped for a link or a socket since
+        raise
+    opened = os.fstat(descriptor)
+    if stat.S_ISDIR(opened.st_mode):
+        tar.addfile(_info(path, opened, tarfile.DIRTYPE))
+        return descriptor
+    try:
+        if stat.S_ISREG(opened.st_mode):
             yield from _add_file(tar, descriptor, path)
     finally:
         os.close(descriptor)
+    return None
+
+
+def _entries(directory: int) -> list[str]:
+    return sorted(os.listdir(directory))
 
 
 def _add_file(tar: tarfile.TarFile, descriptor: int, path: str) -> Iterator[None]:

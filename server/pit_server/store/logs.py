@@ -101,7 +101,16 @@ class LogStream:
         while low < high:
             middle = (low + high) // 2
             low, high = (middle + 1, high) if self._stamp(middle)[1] < time else (low, middle)
-        return self._stamp(low)[0] if low < self._count() else self.size()
+        return self._line_start(self._stamp(low)[0]) if low < self._count() else self.size()
+
+    def _line_start(self, offset: int) -> int:
+        """Where the first line that begins at `offset` or behind it begins."""
+        with self._bytes.open("rb") as file:
+            file.seek(max(offset - 1, 0))
+            if offset > 0:
+                while (line := file.readline(MAX_LINE)) and not line.endswith(b"\n"):
+                    pass
+            return file.tell()
 
     def _write(self, data: bytes, at: float, offset: int) -> None:
         try:
@@ -110,6 +119,9 @@ class LogStream:
             self._times.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             times = self._times.open("ab")
         with times:
+            # A power cut may have torn the last stamp, and would shift all that follow.
+            if torn := times.tell() % STAMP.size:
+                times.truncate(times.tell() - torn)
             times.write(STAMP.pack(offset, at))
         with self._bytes.open("ab") as file:
             file.write(data)

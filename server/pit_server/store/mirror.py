@@ -48,7 +48,7 @@ class Mirror:
             except GitFailed as error:
                 raise Problem(
                     "diff_does_not_apply",
-                    f"the diff does not apply to commit {_short(snapshot.commit)}: {_last_line(error)}",
+                    f"the diff does not apply to commit {_short(snapshot.commit)}: {_cause(error)}",
                     "run again from a clean clone; if it stays, commit and push",
                 ) from error
         built = self._git.run("write-tree", env=index)
@@ -89,13 +89,16 @@ class Mirror:
 def _unreachable(remote: str, error: GitFailed) -> Problem:
     return Problem(
         "remote_unreachable",
-        f"the head cannot fetch from {remote}: {_last_line(error)}",
+        f"the head cannot fetch from {remote}: {_cause(error)}",
         "send the code along with `pit run --bundle`",
     )
 
 
-def _last_line(error: GitFailed) -> str:
-    return str(error).strip().splitlines()[-1].removeprefix("fatal: ").removeprefix("error: ")
+def _cause(error: GitFailed) -> str:
+    """The first thing that git complains of; what follows is mostly its consequence."""
+    lines = str(error).strip().splitlines()
+    blamed = [line for line in lines if line.startswith(("error: ", "fatal: "))]
+    return (blamed or lines)[0].removeprefix("fatal: ").removeprefix("error: ")
 
 
 def _short(commit: str | None) -> str:

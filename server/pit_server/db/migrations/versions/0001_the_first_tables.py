@@ -16,17 +16,17 @@ def upgrade() -> None:
     )
     op.create_table(
         "node",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("since", sa.Float(precision=53), nullable=False),
-        sa.Column("epoch", sa.Integer(), nullable=False),
-        sa.Column("revision", sa.Integer(), nullable=False),
+        sa.Column("epoch", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("revision", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("boot_id", sa.Text(), nullable=False),
         sa.Column("address", sa.Text(), nullable=False),
-        sa.Column("cores", sa.Integer(), nullable=False),
-        sa.Column("memory_mib", sa.Integer(), nullable=False),
-        sa.Column("slots", sa.Integer(), nullable=True),
+        sa.Column("cores", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("memory_mib", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("slots", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column("labels", sa.JSON(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("name"),
@@ -34,7 +34,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "user_account",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("full_name", sa.Text(), nullable=False),
         sa.Column("is_admin", sa.Boolean(), nullable=False),
@@ -46,27 +46,27 @@ def upgrade() -> None:
     )
     op.create_table(
         "job",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("user_id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("user_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("submission_key", sa.Text(), nullable=False),
         sa.Column("body_sha256", sa.Text(), nullable=False),
         sa.Column("title", sa.Text(), nullable=False),
         sa.Column("request", sa.Text(), nullable=False),
         sa.Column("command", sa.Text(), nullable=True),
         sa.Column("is_private", sa.Boolean(), nullable=False),
-        sa.Column("continues", sa.Integer(), nullable=True),
+        sa.Column("continues", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column("remote", sa.Text(), nullable=True),
         sa.Column("remote_name", sa.Text(), nullable=True),
         sa.Column("branch", sa.Text(), nullable=True),
         sa.Column("commit_hash", sa.Text(), nullable=True),
         sa.Column("tree_hash", sa.Text(), nullable=False),
         sa.Column("diff_sha256", sa.Text(), nullable=True),
-        sa.Column("diff_lines", sa.Integer(), nullable=False),
+        sa.Column("diff_lines", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("pack_sha256", sa.Text(), nullable=True),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("outcome", sa.Text(), nullable=True),
         sa.Column("reason", sa.Text(), nullable=False),
-        sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("attempt", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("created_at", sa.Float(precision=53), nullable=False),
         sa.Column("since", sa.Float(precision=53), nullable=False),
         sa.ForeignKeyConstraint(
@@ -79,13 +79,14 @@ def upgrade() -> None:
     )
     with op.batch_alter_table("job", schema=None) as batch_op:
         batch_op.create_index(batch_op.f("ix_job_user_id"), ["user_id"], unique=False)
+        batch_op.create_index("job_by_since", ["state", "since"], unique=False)
         batch_op.create_index("job_by_state", ["state", "id"], unique=False)
 
     op.create_table(
         "resource",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("node_id", sa.Integer(), nullable=False),
-        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("node_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("position", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("unit", sa.Text(), nullable=False),
         sa.Column("model", sa.Text(), nullable=False),
         sa.Column("kind", sa.Text(), nullable=False),
@@ -99,9 +100,9 @@ def upgrade() -> None:
     )
     op.create_table(
         "token",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("user_id", sa.Integer(), nullable=True),
-        sa.Column("node_id", sa.Integer(), nullable=True),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("user_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
+        sa.Column("node_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column("secret_sha256", sa.Text(), nullable=False),
         sa.Column("label", sa.Text(), nullable=False),
         sa.Column("created_at", sa.Float(precision=53), nullable=False),
@@ -121,10 +122,10 @@ def upgrade() -> None:
     )
     op.create_table(
         "attempt",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("job_id", sa.Integer(), nullable=False),
-        sa.Column("number", sa.Integer(), nullable=False),
-        sa.Column("master_port", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("job_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("number", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("master_port", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("created_at", sa.Float(precision=53), nullable=False),
         sa.ForeignKeyConstraint(
             ["job_id"],
@@ -135,18 +136,18 @@ def upgrade() -> None:
     )
     op.create_table(
         "process",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("job_id", sa.Integer(), nullable=False),
-        sa.Column("attempt_id", sa.Integer(), nullable=False),
-        sa.Column("group_index", sa.Integer(), nullable=False),
-        sa.Column("process_index", sa.Integer(), nullable=False),
-        sa.Column("rank", sa.Integer(), nullable=False),
-        sa.Column("node_id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("job_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("attempt_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("group_index", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("process_index", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("rank", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("node_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("host", sa.Text(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("stop_by", sa.Text(), nullable=True),
-        sa.Column("exit_code", sa.Integer(), nullable=True),
-        sa.Column("signal", sa.Integer(), nullable=True),
+        sa.Column("exit_code", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
+        sa.Column("signal", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column("oom", sa.Boolean(), nullable=False),
         sa.Column("killed_by", sa.Text(), nullable=True),
         sa.Column("reason", sa.Text(), nullable=False),
@@ -180,12 +181,12 @@ def upgrade() -> None:
 
     op.create_table(
         "allocation",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("process_id", sa.Integer(), nullable=False),
-        sa.Column("node_id", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("process_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("node_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("unit", sa.Text(), nullable=True),
-        sa.Column("amount", sa.Integer(), nullable=False),
+        sa.Column("amount", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("released_at", sa.Float(precision=53), nullable=True),
         sa.ForeignKeyConstraint(
             ["node_id"],
@@ -209,10 +210,10 @@ def upgrade() -> None:
 
     op.create_table(
         "event",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("job_id", sa.Integer(), nullable=False),
-        sa.Column("process_id", sa.Integer(), nullable=True),
-        sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("job_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("process_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
+        sa.Column("attempt", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("event", sa.Text(), nullable=False),
         sa.Column("from_state", sa.Text(), nullable=True),
         sa.Column("to_state", sa.Text(), nullable=False),

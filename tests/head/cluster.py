@@ -1,0 +1,161 @@
+"""People, workers and jobs for tests of the head: all of them speak to it as real ones do."""
+
+import hashlib
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flask import Flask
+from werkzeug.test import TestResponse
+
+from pit_protocol import API_PREFIX
+from pit_protocol.beat import (
+    BEAT_TYPE,
+    Beat,
+    ChunkHead,
+    Hello,
+    Inventory,
+    Order,
+    Orders,
+    Report,
+    Resource,
+    Welcome,
+    pack_beat,
+)
+from pit_protocol.states import JobEvent, KilledBy, ProcessState
+from pit_protocol.wire import from_json, to_json
+from pit_server.head import Head
+from pit_server.services import lifecycle, preparer
+
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+NOW = 1_700_000_000.0
+_keys = itertools.count(1)
+
+
+class Caller:
+    """Someone with a token."""
+
+    def __init__(self, app: Flask, name: str, token: str) -> None:
+        self.app, self.name, self.token = app, name, token
+
+    def call(self, method: str, path: str, **options: Any) -> TestResponse:
+        headers = {"Authorization": f"Bearer {self.token}", **options.pop("headers", {})}
+        with self.app.test_client() as client:
+            return client.open(API_PREFIX + path, method=method, headers=headers, **options)
+
+    def get(self, path: str, **options: Any) -> TestResponse:
+        return self.call("GET", path, **options)
+
+    def post(self, path: str, **options: Any) -> TestResponse:
+        return self.call("POST", path, **options)
+
+
+class Person(Caller):
+    """A user with a client."""
+
+    def upload(self, body: bytes) -> str:
+        name = hashlib.sha256(body).hexdigest()
+        answer = self.call("PUT", f"/uploads/{name}", data=body)
+        assert answer.status_code in (200, 201), answer.json
+        return name
+
+    def submit(self, **fields: Any) -> int:
+        answer = self.post("/jobs", json=a_submission(**fields))
+        assert answer.status_code == 201, answer.json
+        return int(answer.json["number"])
+
+    def job(self, number: int) -> dict[str, Any]:
+        answer = self.get(f"/jobs/{number}")
+        assert answer.status_code == 200, answer.json
+        return dict(answer.json)
+
+    def stop(self, number: int) -> TestResponse:
+        return self.post(f"/jobs/{number}/stop")
+
+    def log(self, number: int, **query: Any) -> dict[str, Any]:
+        answer = self.get(f"/jobs/{number}/log", query_string=query)
+        assert answer.status_code == 200, answer.json
+        return dict(answer.json)
+
+
+class Worker(Caller):
+    """A node's worker: it says what it is told to say, and remembers nothing but its epoch."""
+
+    boot_id = "boot-1"
+    epoch = 0
+    seen = 0
+
+    def hello(self, inventory: Inventory, address: str = "") -> Welcome:
+        hello = Hello(self.boot_id, inventory, address or f"{self.name}.lab")
+        answer = self.post("/node/session", json=to_json(hello))
+        assert answer.status_code == 200, answer.json
+        welcome = from_json(Welcome, answer.json)
+        self.epoch = welcome.epoch
+        return welcome
+
+    def send(self, beat: Beat, chunks: Sequence[bytes] = ()) -> TestResponse:
+        return self.post("/node/beat", data=pack_beat(beat, chunks), content_type=BEAT_TYPE)
+
+    def beat(
+        self, *reports: Report, chunks: Sequence[tuple[ChunkHead, bytes]] = (), wait_s: float = 0
+    ) -> Orders:
+        heads, bodies = tuple(head for head, _ in chunks), [body for _, body in chunks]
+        answer = self.send(Beat(self.epoch, self.boot_id, self.seen, wait_s, reports, heads), bodies)
+        assert answer.status_code == 200, answer.json
+        orders = from_json(Orders, answer.json)
+        self.seen = max(self.seen, orders.revision)
+        return orders
+
+    def orders(self) -> dict[int, Order]:
+        return {order.process: order for order in self.beat().orders}
+
+
+def a_chunk(process: int, body: bytes, *, offset: int = 0, at: float = NOW) -> tuple[ChunkHead, bytes]:
+    return ChunkHead(process, 1, offset, len(body), at), body
+
+
+def running(process: int, **fields: Any) -> Report:
+    return Report(process, 1, ProcessState.RUNNING, **fields)
+
+
+def ended(process: int, exit_code: int | None = 0, **fields: Any) -> Report:
+    return Report(process, 1, ProcessState.ENDED, exit_code=exit_code, **fields)
+
+
+def killed(process: int, by: KilledBy, signal: int = 15) -> Report:
+    return ended(process, None, signal=signal, killed_by=by)
+
+
+def an_inventory(cores: int = 8, memory_mib: int = 16384, gpus: Mapping[str, int] | None = None) -> Inventory:
+    units = [
+        Resource(f"{model}-{index}".replace(" ", ""), model)
+        for model, count in (gpus or {}).items()
+        for index in range(count)
+    ]
+    return Inventory(cores, memory_mib, tuple(units))
+
+
+def a_snapshot(**fields: Any) -> dict[str, Any]:
+    """A project without commits and without files, which the head can prepare out of nothing."""
+    return {"tree": EMPTY_TREE, "commit": None, "remote": None, **fields}
+
+
+def a_submission(**fields: Any) -> dict[str, Any]:
+    return {
+        "key": f"key-{next(_keys)}",
+        "title": "First light",
+        "request": "[]",
+        "command": "true",
+        "snapshot": a_snapshot(),
+        **fields,
+    }
+
+
+def prepare(head: Head, number: int) -> None:
+    preparer.prepare(head.database, head.data, head.settings, number)
+
+
+def skip_preparation(head: Head, number: int) -> None:
+    """Let a job wait as if its tree were built, where only its states matter."""
+    with head.database.write() as session:
+        lifecycle.advance(session, lifecycle.lock(session, number), JobEvent.PREPARED, now=NOW)

@@ -1,0 +1,92 @@
+"""Real git repositories, and the snapshot a client would make of them."""
+
+import hashlib
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.head.cluster import Person, a_snapshot
+
+
+def git(cwd: Path, *arguments: str, **env: str) -> bytes:
+    clean = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+    identity = ["-c", "user.name=anna", "-c", "user.email=anna@lab"]
+    done = subprocess.run(
+        ["git", *identity, *arguments],
+        cwd=cwd,
+        env={**os.environ, **clean, **env},
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    return done.stdout
+
+
+@dataclass
+class Project:
+    """A checkout with a bare remote beside it."""
+
+    path: Path
+    remote: Path
+
+    def commit(self, **files: str | bytes) -> str:
+        for name, body in files.items():
+            self.write(name, body)
+        git(self.path, "add", "--all", "--force")
+        git(self.path, "commit", "--quiet", "--allow-empty", "-m", "work")
+        git(self.path, "push", "--quiet", "--force", "origin", "HEAD:main")
+        return git(self.path, "rev-parse", "HEAD").decode().strip()
+
+    def write(self, name: str, body: str | bytes) -> Path:
+        path = self.path / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(body if isinstance(body, bytes) else body.encode())
+        return path
+
+    def tree(self) -> str:
+        """The hash of the work tree as it is, with what is not committed."""
+        index = {"GIT_INDEX_FILE": str(self.path.parent / "scratch-index")}
+        git(self.path, "read-tree", "--empty", **index)
+        git(self.path, "add", "--all", "--force", **index)
+        return git(self.path, "write-tree", **index).decode().strip()
+
+    def snapshot(self, person: Person, **fields: Any) -> dict[str, Any]:
+        """The remote's commit, and the difference uploaded."""
+        tree, commit = self.tree(), git(self.path, "rev-parse", "HEAD").decode().strip()
+        diff = git(self.path, "diff", "--binary", "--full-index", "--no-renames", commit, tree)
+        changes: dict[str, Any] = {"diff": person.upload(diff), "diff_lines": 1} if diff else {}
+        return a_snapshot(**{"tree": tree, "commit": commit, "remote": str(self.remote), **changes, **fields})
+
+    def pack(self) -> bytes:
+        objects = git(self.path, "rev-list", "--objects", "HEAD")
+        done = subprocess.run(
+            ["git", "pack-objects", "--stdout", "-q"],
+            cwd=self.path,
+            input=b"".join(line.split()[0] + b"\n" for line in objects.splitlines()),
+            stdout=subprocess.PIPE,
+            check=True,
+        )
+        return done.stdout
+
+
+def a_project(folder: Path) -> Project:
+    remote, path = folder / "remote.git", folder / "checkout"
+    folder.mkdir(parents=True, exist_ok=True)
+    git(folder, "init", "--quiet", "--bare", str(remote))
+    git(folder, "init", "--quiet", "-b", "main", str(path))
+    git(path, "remote", "add", "origin", str(remote))
+    return Project(path, remote)
+
+
+def listing(folder: Path) -> dict[str, tuple[str, str]]:
+    """Every file below, with its kind and what is in it."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if path.is_symlink():
+            found[name] = ("link", str(path.readlink()))
+        elif path.is_file():
+            kind = "program" if os.access(path, os.X_OK) and path.stat().st_mode & 0o100 else "file"
+            found[name] = (kind, hashlib.sha256(path.read_bytes()).hexdigest())
+    return {name: found[name] for name in found if not name.startswith(".git/")}

@@ -1,0 +1,145 @@
+"""The books: the same tables and the same promises on both databases."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import inspect, select
+
+from pit_protocol.problem import Problem
+from pit_server.app import create_head
+from pit_server.bells import STATUS, node_bell
+from pit_server.db import lock, migrate
+from pit_server.db.database import change_orders, ring_after_commit
+from pit_server.db.models import Base, Fact, Node
+from pit_server.head import Head
+from pit_server.settings import Settings
+from tests.head.cluster import Person, Worker
+
+HOLDER = """
+import sys
+from pit_server.db import lock
+held = lock.hold(sys.argv[1])
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_the_migrations_make_exactly_the_tables_of_the_models(head: Head) -> None:
+    with head.database.exclusive() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, Base.metadata) == []
+
+
+def test_partial_indexes_are_partial(head: Head) -> None:
+    inspector = inspect(head.database.engine)
+    for table, name in (("allocation", "allocation_once"), ("process", "process_live")):
+        (index,) = [i for i in inspector.get_indexes(table) if i["name"] == name]
+        where = index["dialect_options"]
+        assert [key for key in where if key.endswith("_where")], where
+
+
+def test_migrating_again_changes_nothing(head: Head, anna: Person) -> None:
+    migrate.upgrade(head.database)
+    assert anna.get("/me").status_code == 200
+
+
+def test_a_cluster_keeps_its_id_over_restarts(settings: Settings) -> None:
+    heads = [create_head(settings) for _ in range(2)]
+    for head in heads:
+        head.database.dispose()
+    assert heads[0].cluster == heads[1].cluster
+
+
+def test_a_failed_write_changes_nothing_and_rings_no_bell(head: Head, a_node: Callable[..., Worker]) -> None:
+    a_node()
+    with head.bells.listen(STATUS) as status, head.bells.listen(node_bell(1)) as node:
+        with pytest.raises(ZeroDivisionError), head.database.write() as session:
+            session.add(Fact(name="x", value="y"))
+            session.flush()
+            ring_after_commit(session, STATUS)
+            change_orders(session, 1)
+            raise ZeroDivisionError
+        assert (status.is_set(), node.is_set()) == (False, False)
+    with head.database.read() as session:
+        assert session.get(Fact, "x") is None
+        assert session.execute(select(Node.revision)).scalar_one() == 1
+    with head.database.write() as session:
+        session.add(Fact(name="x", value="next"))
+
+
+def test_bells_ring_after_the_commit(head: Head, a_node: Callable[..., Worker]) -> None:
+    a_node()
+    with head.bells.listen(STATUS) as status, head.bells.listen(node_bell(1)) as node:
+        with head.database.write() as session:
+            ring_after_commit(session, STATUS)
+            change_orders(session, 1)
+            assert (status.is_set(), node.is_set()) == (False, False)
+        assert (status.is_set(), node.is_set()) == (True, True)
+    with head.database.read() as session:
+        assert session.execute(select(Node.revision)).scalar_one() == 2
+
+
+def test_a_reader_sees_one_moment(head: Head) -> None:
+    with head.database.read() as reader:
+        assert reader.execute(select(Fact).where(Fact.name == "x")).all() == []
+        with head.database.write() as writer:
+            writer.add(Fact(name="x", value="y"))
+        assert reader.execute(select(Fact).where(Fact.name == "x")).all() == []
+
+
+@pytest.fixture
+def url(settings: Settings, home: Path) -> str:
+    return settings.url
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(lock, "LOOK_AGAIN_S", 0.0)
+
+
+def release(held: Any) -> None:
+    if isinstance(held, int):
+        os.close(held)
+    else:
+        held.close()
+
+
+def test_a_second_head_on_the_same_database_is_refused_until_the_first_is_killed(
+    url: str, impatient: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == "held\n"
+        with pytest.raises(Problem, match="another head runs on"):
+            lock.hold(url)
+        first.kill()
+        first.wait(10)
+    monkeypatch.setattr(lock, "PATIENCE_S", 10.0)  # its database may notice a moment later
+    release(lock.hold(url))
+
+
+def test_heads_on_different_databases_do_not_disturb_each_other(tmp_path: Path, impatient: None) -> None:
+    held = [lock.hold(f"sqlite:///{tmp_path / name}.db") for name in ("a", "b")]
+    for descriptor in held:
+        release(descriptor)
+
+
+def test_a_password_is_not_in_the_refusal(postgres_url: str, impatient: None) -> None:
+    secret = postgres_url.replace("postgres@", "postgres:S3CRET@")
+    held = lock.hold(postgres_url)
+    try:
+        with pytest.raises(Problem) as caught:
+            lock.hold(secret)
+    finally:
+        held.close()
+    assert "S3CRET" not in caught.value.message

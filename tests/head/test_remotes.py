@@ -1,0 +1,105 @@
+"""Remotes that the head must not fetch from (S20 to S26)."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pit_server.head import Head
+from pit_server.settings import Settings
+from tests.head.cluster import Person, Worker, a_snapshot, a_submission
+
+HASH = "c0ffee" + "0" * 34
+
+
+@pytest.fixture
+def database_url() -> str:
+    return ""  # all of it is decided before the database is asked: one is enough
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return replace(settings, git_protocols="https,ssh")
+
+
+@pytest.fixture(autouse=True)
+def node(a_node: Callable[..., Worker]) -> Worker:
+    return a_node()
+
+
+def answer_to(person: Person, remote: str) -> Any:
+    return person.post("/jobs", json=a_submission(snapshot=a_snapshot(commit=HASH, remote=remote)))
+
+
+def test_remotes_that_are_options_or_programs_are_refused(anna: Person) -> None:
+    remotes = [
+        "--upload-pack=touch /tmp/p;",
+        "-u./x",
+        "ext::sh -c id",
+        "fd::17",
+        "file:///etc",
+        "/srv/pit",
+        "../other",
+        "ftp://host/x",
+        "gopher://host/x",
+        "http://host/x",
+        "git://host/x",
+        "ssh://-oProxyCommand=x/y",
+        "https://host/x\n--upload-pack=x",
+        "https://host/\x1b[2J",
+        "https://" + "x" * 2000,
+        "",
+    ]
+    odd = {
+        remote: answer.json for remote in remotes if (answer := answer_to(anna, remote)).status_code != 422
+    }
+    assert odd == {}
+
+
+def test_a_host_that_is_an_option_is_refused_behind_a_user_name_too(anna: Person) -> None:
+    assert answer_to(anna, "ssh://git@-oProxyCommand=x/y").status_code == 422
+
+
+def test_a_url_that_cannot_be_read_is_refused(anna: Person) -> None:
+    for remote in ("https://[::1/x", "https://[x]/y", "https://host]/x"):
+        assert answer_to(anna, remote).status_code == 422, remote
+
+
+def test_remotes_of_the_two_protocols_are_accepted(anna: Person) -> None:
+    for remote in (
+        "https://git.example.org/lab/model.git",
+        "https://git.example.org:8443/x",
+        "ssh://git@git.example.org/x",
+        "ssh://git@git.example.org:2222/~lab/x",
+        "git@git.example.org:lab/model.git",
+        "host:path",
+    ):
+        assert answer_to(anna, remote).status_code == 201, remote
+
+
+@pytest.mark.parametrize(
+    "remote",
+    [
+        "https://user:S3CRET@host/r",
+        "https://S3CRET@host/r",
+        "https://host/r?private_token=S3CRET",
+        "HTTPS://user:S3CRET@host/r",
+        "ssh://git:S3CRET@host/r",
+    ],
+)
+def test_a_secret_in_the_url_is_refused_and_told_to_nobody(
+    head: Head, anna: Person, remote: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = answer_to(anna, remote)
+    assert (answer.status_code, answer.json["code"]) == (422, "secret_in_remote")
+    assert answer.json["hint"]
+    assert "S3CRET" not in answer.text + caplog.text
+    assert b"S3CRET" not in b"".join(path.read_bytes() for path in head.settings.home.glob("pit.db*"))
+
+
+def test_an_unfetchable_protocol_is_told_the_way_out(anna: Person) -> None:
+    answer = answer_to(anna, "/srv/git/x.git")
+    assert answer.json["code"] == "remote_not_fetchable"
+    assert answer.json["message"] == "the head does not fetch by file"
+    assert "--bundle" in answer.json["hint"]

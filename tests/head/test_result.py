@@ -1,0 +1,50 @@
+"""What a job leaves in its result file is shown, whatever it is."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pit_server.head import Head
+from tests.head.cluster import Person, Worker
+
+
+@pytest.fixture
+def database_url() -> str:
+    return ""  # it is a matter of files: one database is enough
+
+
+@pytest.fixture
+def number(a_node: Callable[..., Worker], a_waiting_job: Callable[..., int]) -> int:
+    a_node()
+    return a_waiting_job(with_tree=True)
+
+
+@pytest.fixture
+def file(head: Head, number: int) -> Path:
+    return head.data.attempt(number, 1) / "result"
+
+
+def test_the_result_is_the_text_in_the_file(anna: Person, number: int, file: Path) -> None:
+    assert anna.job(number)["result"] is None
+    file.write_text(" loss 0.25\n")
+    assert anna.job(number)["result"] == "loss 0.25"
+
+
+def test_a_long_or_unreadable_text_is_cut_and_mended(anna: Person, number: int, file: Path) -> None:
+    file.write_bytes(b"\xff" + b"x" * 10_000)
+    assert anna.job(number)["result"] == "\ufffd" + "x" * 4095
+
+
+def test_a_link_or_a_pipe_is_no_result(anna: Person, number: int, file: Path) -> None:
+    file.symlink_to("/etc/passwd")
+    assert anna.job(number)["result"] is None
+    file.unlink()
+    os.mkfifo(file)
+    assert anna.job(number)["result"] is None
+
+
+def test_a_directory_is_no_result(anna: Person, number: int, file: Path) -> None:
+    file.mkdir()
+    assert anna.job(number)["result"] is None
