@@ -1,124 +1,11 @@
-"""A real cluster of one machine, driven through the installed `pit`, in a scratch place of its own."""
+"""Clusters for tests: one each, or one for all that change nothing in it."""
 
-import json
-import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-PIT = Path(sys.executable).with_name("pit")
-
-
-@dataclass(frozen=True)
-class Result:
-    code: int
-    out: str
-    err: str
-
-
-def eventually(claim: Callable[[], Any], within_s: float = 20.0) -> Any:
-    """Wait until the claim holds, and return what it said."""
-    deadline = time.monotonic() + within_s
-    while True:
-        if found := claim():
-            return found
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.02)
-
-
-def is_alive(pid: int) -> bool:
-    """Whether the process runs; one that only waits to be reaped does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
-        return False
-
-
-class Project:
-    """A git project with a remote that has its first commit."""
-
-    def __init__(self, place: Path) -> None:
-        self.path = place / "project"
-        origin = place / "origin.git"
-        self._git("init", "--quiet", "--bare", "--initial-branch=main", str(origin), cwd=place)
-        self._git("clone", "--quiet", str(origin), str(self.path), cwd=place)
-        self.write(".compute", "echo committed\n")
-        self.git("add", ".")
-        self.git("commit", "--quiet", "-m", "first")
-        self.git("push", "--quiet", "origin", "HEAD:main")
-
-    def write(self, name: str, text: str) -> None:
-        (self.path / name).write_text(text)
-
-    def git(self, *arguments: str) -> str:
-        return self._git(*arguments, cwd=self.path)
-
-    def _git(self, *arguments: str, cwd: Path) -> str:
-        who = ["-c", "user.name=Anna", "-c", "user.email=anna@example.org"]
-        done = subprocess.run(["git", *who, *arguments], cwd=cwd, check=True, capture_output=True, text=True)
-        return done.stdout.strip()
-
-
-class Cluster:
-    """Head and worker as `pit up` makes them, and the client to use them with."""
-
-    def __init__(self, place: Path, project: Project) -> None:
-        self.home = place / "pit"
-        self.project = project
-        self.env = {
-            "PATH": f"{PIT.parent}:{os.environ['PATH']}",
-            "HOME": str(place),
-            "PIT_HOME": str(self.home),
-            "LC_ALL": "C.UTF-8",
-            "PIT_HEAD_GRACE_S": "2",
-        }
-
-    def pit(self, *arguments: str, cwd: Path | None = None, timeout: float = 60, **env: str) -> Result:
-        done = subprocess.run(
-            [str(PIT), *arguments],
-            cwd=cwd or self.project.path,
-            env={**self.env, **env},
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            stdin=subprocess.DEVNULL,
-        )
-        assert "Traceback" not in done.stderr, done.stderr
-        return Result(done.returncode, done.stdout, done.stderr)
-
-    def ok(self, *arguments: str, cwd: Path | None = None, **env: str) -> str:
-        result = self.pit(*arguments, cwd=cwd, **env)
-        assert result.code == 0, result
-        return result.out
-
-    def json(self, *arguments: str) -> Any:
-        return json.loads(self.ok(*arguments, "--json"))
-
-    def run(self, command: str, request: str = "[]", *options: str) -> int:
-        """Submit a job of direct commands and return its number."""
-        return int(self.json("run", "a job", request, "-d", command, *options)["number"])
-
-    def record(self, number: int) -> Any:
-        return self.json("show", f"job:{number}")
-
-    def wait(self, number: int) -> Any:
-        self.pit("wait", str(number))
-        return self.record(number)
-
-    def pid(self, program: str) -> int:
-        """The process id of the `head` or the `worker`."""
-        return int((self.home / f"{program}.pid").read_text().split()[0])
-
-    def kill(self, program: str) -> None:
-        os.kill(self.pid(program), signal.SIGKILL)
+from tests.e2e.cluster import Cluster, Project, running
 
 
 @pytest.fixture
@@ -129,7 +16,7 @@ def project(tmp_path: Path) -> Project:
 @pytest.fixture
 def cluster(tmp_path: Path, project: Project) -> Iterator[Cluster]:
     """A cluster for one test, which may do to it what it likes."""
-    with _running(Cluster(tmp_path, project)) as cluster:
+    with running(Cluster(tmp_path, project)) as cluster:
         yield cluster
 
 
@@ -137,18 +24,5 @@ def cluster(tmp_path: Path, project: Project) -> Iterator[Cluster]:
 def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A cluster for tests that change nothing in it."""
     place = tmp_path_factory.mktemp("shared")
-    with _running(Cluster(place, Project(place))) as cluster:
+    with running(Cluster(place, Project(place))) as cluster:
         yield cluster
-
-
-@contextmanager
-def _running(cluster: Cluster) -> Iterator[Cluster]:
-    up = cluster.pit("up")
-    assert up.code == 0, (up, *(log.read_text() for log in cluster.home.glob("*.log")))
-    try:
-        yield cluster
-    finally:
-        cluster.pit("up")  # a test may have killed one of them
-        cluster.pit("down", "--stop")
-    logs = "".join(log.read_text() for log in cluster.home.glob("*.log"))
-    assert "Traceback" not in logs, logs

@@ -7,7 +7,7 @@ import subprocess
 import tarfile
 from pathlib import Path
 
-from tests.e2e.conftest import PIT, Cluster, eventually, is_alive
+from tests.e2e.cluster import PIT, Cluster, eventually, is_alive
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "first-light"
 
@@ -138,7 +138,7 @@ def test_jobs_that_do_not_fit_wait_with_a_reason_and_start_in_turn(cluster: Clus
     third = cluster.run("echo third", "[]")
     eventually(lambda: cluster.record(third)["state"] == "waiting" and cluster.record(third)["reason"])
     assert cluster.record(second)["reason"] == "needs 2 slots, 0 free"
-    assert cluster.record(third)["reason"] == "needs 1 slots, 0 free"
+    assert cluster.record(third)["reason"] == "needs 1 slot, 0 free"
     cluster.ok("stop", str(first))
     assert cluster.pit("wait", str(second), str(third)).code == 0
 

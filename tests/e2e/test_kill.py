@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Cluster, eventually
+from tests.e2e.cluster import Cluster, eventually
 
 SCRIPT = """
 echo "start $RANK" >>{ledger}
