@@ -1,0 +1,108 @@
+"""The documents name every command, route, setting, state and variable, and no link in them is dead."""
+
+import re
+from dataclasses import fields
+from enum import StrEnum
+from pathlib import Path
+
+import click
+import pytest
+
+import pit_server.settings
+import pit_worker.settings
+from pit.cli import COMMANDS
+from pit.cli import pit as cli
+from pit_protocol.states import (
+    LETTERS,
+    JobEvent,
+    JobState,
+    KilledBy,
+    NodeState,
+    Outcome,
+    ProcessEvent,
+    ProcessState,
+)
+from pit_server.api import BLUEPRINTS
+from pit_server.main import cli as head_cli
+from pit_server.store.paths import relative_paths
+
+ROOT = Path(__file__).parents[2]
+REFERENCE = ROOT / "docs" / "reference"
+DOCUMENTS = sorted(
+    path
+    for path in ROOT.rglob("*.md")
+    if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)
+)
+
+
+def reference(name: str) -> str:
+    return (REFERENCE / name).read_text()
+
+
+def test_every_command_and_its_options_are_documented() -> None:
+    text = reference("cli.md")
+    for name in COMMANDS:
+        assert f"pit {name}" in text, name
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        long_options = [o for p in command.params for o in p.opts if o.startswith("--") and o != "--json"]
+        assert [o for o in long_options if o not in text] == [], name
+    assert [name for name in head_cli.commands if f"pit-head {name}" not in text] == []
+
+
+def test_every_route_is_documented(app_routes: list[str]) -> None:
+    text = re.sub(r"<int:", "<", reference("api.md"))
+    assert [route for route in app_routes if f"`{route}`" not in text] == []
+
+
+@pytest.fixture
+def app_routes() -> list[str]:
+    from flask import Flask
+
+    app = Flask("routes", static_folder=None)
+    for blueprint in BLUEPRINTS:
+        app.register_blueprint(blueprint, url_prefix="/api/v1" + (blueprint.url_prefix or ""))
+    return [
+        f"{method} {re.sub(r'<int:', '<', rule.rule)}"
+        for rule in app.url_map.iter_rules()
+        for method in sorted((rule.methods or set()) - {"HEAD", "OPTIONS"})
+    ]
+
+
+def test_every_setting_is_documented() -> None:
+    text = reference("settings.md")
+    for settings in (pit_server.settings.Settings, pit_worker.settings.Settings):
+        assert [
+            field.name for field in fields(settings) if field.name != "home" and f"`{field.name}`" not in text
+        ] == []
+
+
+@pytest.mark.parametrize(
+    "kind", [JobState, JobEvent, Outcome, ProcessState, ProcessEvent, NodeState, KilledBy]
+)
+def test_every_state_and_event_is_documented(kind: type[StrEnum]) -> None:
+    text = reference("states.md")
+    assert [member.value for member in kind if f"`{member.value}`" not in text] == []
+
+
+def test_every_state_has_its_letters_documented() -> None:
+    assert [letters for letters in LETTERS.values() if f"`{letters}`" not in reference("states.md")] == []
+
+
+def test_every_variable_of_a_process_is_documented() -> None:
+    text = reference("environment.md")
+    assert [name for name in relative_paths(1, 1, "anna") if f"`{name}`" not in text] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_link_is_dead(document: Path) -> None:
+    links = re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text())
+    local = [link for link in links if "://" not in link]
+    assert [link for link in local if not (document.parent / link).exists()] == []
+
+
+def test_the_demo_is_what_the_readme_shows() -> None:
+    readme = (ROOT / "README.md").read_text()
+    for line in (ROOT / "examples" / "first-light" / "compute.sh").read_text().splitlines():
+        if line and not line.startswith("#"):
+            assert line in readme
