@@ -31,7 +31,7 @@ def create_head(settings: Settings) -> Head:
     """Open the books and the data root; both are made where they are missing."""
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     bells = Bells()
-    database = Database(settings.url, bells)
+    database = Database(settings.books, bells)
     migrate.upgrade(database)
     data = DataRoot(settings.root)
     data.create()

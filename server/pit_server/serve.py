@@ -73,7 +73,7 @@ def serve(settings: Settings) -> None:
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     # An archive of a deep directory holds a descriptor for each level.
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-    held = lock.hold(settings.url)
+    held = lock.hold(settings.books)
     try:
         HeadApplication(settings).run()
     finally:

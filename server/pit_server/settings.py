@@ -19,6 +19,14 @@ class Settings:
     database_url: str = ""  # empty: SQLite in the home
     data_root: str = ""  # empty: `data` in the home
     bind: str = "127.0.0.1:7478"
+    url: str = ""  # by which clients and workers reach this head; empty: from `bind` and the machine's name
+    tls: str = "auto"  # auto: unless it listens on loopback alone; off: a proxy in front does it
+    certificate: str = ""  # file with an own certificate; empty: one that the head makes
+    certificate_key: str = ""  # file with its key
+    registration: str = "auto"  # open, approve, closed; auto: approve unless it listens on loopback alone
+    bcrypt_cost: int = 12
+    logins_per_minute: int = 10  # bad ones, for each account and each address
+    join_code_s: float = 3600.0  # how long a node may take to join
     threads: int = 128  # each held beat, log or status request occupies one
     git_protocols: str = "https,ssh"  # what the head fetches from
     prepare_parallel: int = 2
@@ -31,7 +39,7 @@ class Settings:
     token_days: int = 365
 
     @property
-    def url(self) -> str:
+    def books(self) -> str:
         return self.database_url or f"sqlite:///{self.home / 'pit.db'}"
 
     @property

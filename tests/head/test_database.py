@@ -96,7 +96,7 @@ def test_a_reader_sees_one_moment(head: Head) -> None:
 
 @pytest.fixture
 def url(settings: Settings, home: Path) -> str:
-    return settings.url
+    return settings.books
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ def write(home: Path, text: str) -> Path:
 
 def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
     assert load(tmp_path, {}) == Settings(home=tmp_path)
-    assert Settings(home=tmp_path).url == f"sqlite:///{tmp_path / 'pit.db'}"
+    assert Settings(home=tmp_path).books == f"sqlite:///{tmp_path / 'pit.db'}"
     assert Settings(home=tmp_path).root == tmp_path / "data"
 
 
@@ -26,7 +26,7 @@ def test_the_file_sets_and_the_environment_overrules(tmp_path: Path) -> None:
         tmp_path, {"PIT_HEAD_THREADS": "9", "PIT_HEAD_DATABASE_URL": "postgresql://h/d", "OTHER": "x"}
     )
     assert (settings.bind, settings.threads, settings.hold_s) == ("0.0.0.0:1", 9, 2.0)
-    assert (settings.url, settings.root) == ("postgresql://h/d", Path("/srv/data"))
+    assert (settings.books, settings.root) == ("postgresql://h/d", Path("/srv/data"))
 
 
 def test_protocols_are_a_list_in_one_text(tmp_path: Path) -> None:
