@@ -96,3 +96,24 @@ def test_stop_at_once_after_start_ends_soon(head: StubHead, eventually: Eventual
         head.stop(process)
     for process in range(1, 6):
         assert eventually(lambda process=process: head.end(process)).killed_by is KilledBy.USER
+
+
+def test_what_left_session_and_environment_but_holds_the_output_does_not_hold_up_the_end(
+    head: StubHead, eventually: Eventually, data_root: Path
+):
+    head.run(1, '(setsid env -i bash -c "echo \\$BASHPID >$JOB_DIR/pid; sleep 1000" &); sleep 0.3; echo bye')
+    end = eventually(lambda: head.end(1))
+    assert (end.exit_code, head.log(1)) == (0, "bye\n")
+    assert not is_alive((data_root / "jobs/1/pid").read_text())
+
+
+def test_a_stopped_script_does_not_go_on_to_its_next_line(head: StubHead, eventually: Eventually):
+    for number in range(1, 13):
+        head.run(number, "echo ready; sleep 1000; echo went on; exit 0")
+    for number in range(1, 13):
+        eventually(lambda number=number: head.log(number) == "ready\n")
+        head.stop(number)
+    for number in range(1, 13):
+        end = eventually(lambda number=number: head.end(number))
+        assert "went on" not in head.log(number)
+        assert end.exit_code == 143

@@ -38,8 +38,10 @@ def compose(processes: Collection[Process], most: int = MAX_OUTPUT) -> Speech:
     data: list[bytes] = []
     while turns and most > 0:
         process = turns.popleft()
-        at, position = time.time(), shipped[process.key]
-        piece = process.output.read(position, min(MAX_CHUNK, most, sizes[process.key] - position))
+        position = shipped[process.key]
+        at, until = process.output.stretch(position, time.time())
+        end = sizes[process.key] if until is None else min(until, sizes[process.key])
+        piece = process.output.read(position, min(MAX_CHUNK, most, end - position))
         if not piece:
             continue
         process.output.shipped_at = time.monotonic()

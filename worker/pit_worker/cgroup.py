@@ -7,6 +7,9 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
+from pit_worker.cookie import parents_first
+from pit_worker.entry import read_stat
+
 JOIN = 'echo 0 >"$1/cgroup.procs"'
 
 
@@ -66,10 +69,12 @@ def _send_each(group: Path, pids: set[int], number: int) -> None:
             handles[pid] = os.pidfd_open(pid)
     # Who is still a member after being held by a handle is no stranger with a reused id.
     current = members(group)
-    for pid, handle in handles.items():
+    stats = {pid: stat for pid in handles if (stat := read_stat(pid))}
+    for pid, _ in parents_first(stats):
         with suppress(ProcessLookupError):
             if pid in current:
-                signal.pidfd_send_signal(handle, number)
+                signal.pidfd_send_signal(handles[pid], number)
+    for handle in handles.values():
         os.close(handle)
 
 

@@ -19,12 +19,33 @@ def send(cookie: str, supervisor: tuple[int, int] | None, scribe: int | None, nu
     for _ in range(PASSES):
         found = _tree(cookie, supervisor, scribe)
         fresh = {pid: stat for pid, stat in found.items() if stat[:2] not in reached}
-        for pid, stat in fresh.items():
+        for pid, stat in parents_first(fresh):
             _send(pid, stat, number)
             reached.add(stat[:2])
         if number != signal.SIGKILL or not fresh:
             break
     return len(found)
+
+
+def send_holders(pipe: Path, spared: set[int], number: int) -> int:
+    """Signal who has `pipe` open but the spared; how many there were.
+
+    So is found what left session and environment behind, but still keeps the output from its end.
+    """
+    try:
+        wanted = pipe.stat()
+    except FileNotFoundError:
+        return 0
+    held = {pid: stat for pid, stat in _stats().items() if pid not in spared and _holds(pid, wanted)}
+    for pid, stat in parents_first(held):
+        if number:
+            _send(pid, stat, number)
+    return len(held)
+
+
+def parents_first(found: dict[int, Stat]) -> list[tuple[int, Stat]]:
+    """In the order they began: a shell whose child is ended first would go on with its next line."""
+    return sorted(found.items(), key=lambda item: (item[1].start_time, item[0]))
 
 
 def find_leader(cookie: str) -> int | None:
@@ -71,6 +92,13 @@ def _stats() -> dict[int, Stat]:
     pids = (int(name) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208
     stats = ((pid, read_stat(pid)) for pid in pids)
     return {pid: stat for pid, stat in stats if stat}
+
+
+def _holds(pid: int, wanted: os.stat_result) -> bool:
+    try:
+        return any(os.path.samestat(os.stat(fd.path), wanted) for fd in os.scandir(f"/proc/{pid}/fd"))  # noqa: PTH116
+    except OSError:
+        return False
 
 
 def _has_cookie(pid: int, cookie: str) -> bool:

@@ -1,7 +1,10 @@
 """A process's output: a file that grows, and how much of it the head has."""
 
 import os
+from collections import deque
 from pathlib import Path
+
+MOST_MARKS = 10_000
 
 
 class Output:
@@ -9,6 +12,8 @@ class Output:
         self._file = file
         self.shipped: int | None = None  # bytes the head has; None: it has not yet told
         self.shipped_at = 0.0
+        self._marks: deque[tuple[int, float]] = deque(maxlen=MOST_MARKS)  # (offset, when it was written)
+        self._marked = 0
 
     def size(self) -> int:
         """Bytes of output so far."""
@@ -16,6 +21,21 @@ class Output:
             return self._file.stat().st_size
         except FileNotFoundError:
             return 0
+
+    def mark(self, now: float) -> None:
+        """Note that what has come since the last mark was written just now."""
+        size = self.size()
+        if size > self._marked:
+            self._marks.append((self._marked, now))
+            self._marked = size
+
+    def stretch(self, position: int, now: float) -> tuple[float, int | None]:
+        """When what lies at `position` was written, and where what was written later begins."""
+        while len(self._marks) > 1 and self._marks[1][0] <= position:
+            self._marks.popleft()
+        if not self._marks or self._marks[0][0] > position or position >= self._marked:
+            return now, None
+        return self._marks[0][1], self._marks[1][0] if len(self._marks) > 1 else self._marked
 
     def read(self, position: int, most: int) -> bytes:
         with self._file.open("rb", buffering=0) as file:

@@ -99,6 +99,10 @@ class LocalRuntime:
         if group is None or (left == 0 and number == signal.SIGTERM):
             # Without a cgroup, or on its way into it.
             left = cookie.send(entry.cookie, supervisor, entry.scribe(), number)
+        if left == 0 and entry.is_over():
+            # Its command has ended, and yet somebody keeps the output open.
+            spared = {pid for pid in (entry.scribe(), supervisor and supervisor[0], os.getpid()) if pid}
+            left = cookie.send_holders(entry.pipe, spared, number)
         return left
 
     def is_over(self, entry: Entry) -> bool:

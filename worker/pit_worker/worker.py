@@ -20,6 +20,7 @@ from pit_worker.spool import Spool
 from pit_worker.voices import Voices
 
 GATHER_S = 0.01  # what comes up within this time goes into one beat
+MARK_S = 0.2  # between two looks at outputs that cannot be shipped now
 STALLED_S = 0.5  # pause when the head took none of the output it was sent
 
 log = logging.getLogger(__name__)
@@ -104,6 +105,7 @@ class Worker:
         delay_s = self._backoff.delay_s()
         self._silent_until = time.monotonic() + delay_s
         self._speak_in(delay_s)
+        self._tail()
 
     def _make_runtime(self) -> LocalRuntime:
         own = cgroup.find_own() if self._settings.cgroups else None
@@ -189,4 +191,10 @@ class Worker:
     def _on_grown(self) -> None:
         self._inotify.drain()
         self._tail_no_more()
+        now = time.time()
+        for process in self._processes.known.values():
+            process.output.mark(now)
         self._on_change()
+        if self._silent_until > time.monotonic():
+            # The head is away: what comes meanwhile shall still be told with its own time.
+            self._loop.after(MARK_S, self._tail)
