@@ -8,7 +8,7 @@ import pytest
 
 from pit_server.head import Head
 from pit_server.store import mirror
-from tests.head.cluster import EMPTY_TREE, Person, Worker, a_snapshot, prepare
+from tests.head.cluster import EMPTY_TREE, Person, Worker, a_snapshot, a_submission, prepare
 from tests.head.projects import Project, a_project, git, listing
 
 
@@ -111,13 +111,18 @@ def test_a_diff_that_leads_out_of_the_tree_is_refused(
     assert not Path("/tmp/pit-canary").exists()
 
 
-def test_a_remote_that_is_not_there_is_told(
+def test_a_remote_that_went_away_is_told_and_what_git_said_is_in_the_log(
     head: Head, anna: Person, project: Project, tmp_path: Path
 ) -> None:
-    record = prepared(head, anna, snapshot=project.snapshot(anna, remote=str(tmp_path / "nowhere")))
+    number = anna.submit(snapshot=project.snapshot(anna))
+    project.remote.rename(tmp_path / "gone")
+    prepare(head, number)
+    record = anna.job(number)
     assert record["outcome"] == "failed"
-    assert f"the head cannot fetch from {tmp_path / 'nowhere'}" in record["reason"]
+    assert f"the head cannot fetch from {project.remote}" in record["reason"]
     assert "--bundle" in record["reason"]
+    lines = [line["text"] for line in anna.log(number)["lines"] if line["source"] == "prepare"]
+    assert [line for line in lines if "does not appear to be a git repository" in line]
 
 
 def test_a_project_without_script_needs_commands(head: Head, anna: Person, tmp_path: Path) -> None:
@@ -205,9 +210,18 @@ def test_what_one_user_fetched_does_not_serve_another(
     snapshot = project.snapshot(anna)
     assert prepared(head, anna, snapshot=snapshot)["state"] == "waiting"
     project.remote.rename(project.remote.with_name("gone"))
-    record = prepared(head, a_user("berta"), snapshot=snapshot)
+    answer = a_user("berta").post("/jobs", json=a_submission(snapshot=snapshot))
+    assert answer.json["code"] == "remote_not_fetchable"
+    assert prepared(head, anna, snapshot=snapshot)["state"] == "waiting"
+
+
+def test_a_commit_that_the_remote_never_had_is_not_recorded_with_a_tree_that_is_known(
+    head: Head, anna: Person, project: Project
+) -> None:
+    snapshot = project.snapshot(anna)
+    assert prepared(head, anna, snapshot=snapshot)["state"] == "waiting"
+    record = prepared(head, anna, snapshot={**snapshot, "commit": "f" * 40})
     assert record["outcome"] == "failed"
-    assert "cannot fetch" in record["reason"]
 
 
 def test_filters_of_the_project_run_nothing(head: Head, anna: Person, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pit_server.head import Head
+from pit_server.services.remotes import check_remote
 from pit_server.settings import Settings
 from tests.head.cluster import Person, Worker, a_snapshot, a_submission
 
@@ -66,7 +67,7 @@ def test_a_url_that_cannot_be_read_is_refused(anna: Person) -> None:
         assert answer_to(anna, remote).status_code == 422, remote
 
 
-def test_remotes_of_the_two_protocols_are_accepted(anna: Person) -> None:
+def test_remotes_of_the_two_protocols_are_accepted() -> None:
     for remote in (
         "https://git.example.org/lab/model.git",
         "https://git.example.org:8443/x",
@@ -75,7 +76,16 @@ def test_remotes_of_the_two_protocols_are_accepted(anna: Person) -> None:
         "git@git.example.org:lab/model.git",
         "host:path",
     ):
-        assert answer_to(anna, remote).status_code == 201, remote
+        check_remote(remote, ("https", "ssh"))
+
+
+def test_a_remote_that_does_not_answer_is_refused_at_once_so_that_the_client_sends_the_code(
+    anna: Person,
+) -> None:
+    for remote in ("https://127.0.0.1:1/x.git", "git@nosuchhost.invalid:x.git"):
+        answer = answer_to(anna, remote)
+        assert (answer.status_code, answer.json["code"]) == (422, "remote_not_fetchable")
+        assert answer.json["message"] == f"the head gets no answer from {remote}"
 
 
 @pytest.mark.parametrize(

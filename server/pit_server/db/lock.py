@@ -37,8 +37,15 @@ def hold(url: str) -> Any:
 
 
 def _try_file(database: Path) -> Any:
-    # flock, for it belongs to the open file and so is shared with what we fork.
-    descriptor = os.open(f"{database}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    # The real file's, for a link leads to the same books.
+    place = Path(f"{database.resolve()}.lock")
+    try:
+        # flock, for it belongs to the open file and so is shared with what we fork.
+        descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise Problem(
+            "no_database", f"{place} cannot be written: {(error.strerror or '').lower()}"
+        ) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

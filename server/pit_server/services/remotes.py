@@ -4,10 +4,15 @@ import re
 from urllib.parse import urlsplit
 
 from pit_protocol.problem import Problem
+from pit_protocol.submission import Snapshot
+from pit_server.store.git import Git
+from pit_server.store.mirror import Mirror
+from pit_server.store.paths import DataRoot
 
 COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 SCP_FORM = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*@)?[A-Za-z0-9][A-Za-z0-9.-]*:(?!//)[^:]+")
 MAX_REMOTE = 2_000
+REACH_S = 10.0  # for a remote to answer while a client waits
 
 
 def check_hash(what: str, value: str) -> None:
@@ -27,6 +32,23 @@ def check_remote(remote: str, protocols: tuple[str, ...]) -> None:
             "remote_not_fetchable",
             f"the head does not fetch by {protocol}",
             f"it fetches by {', '.join(protocols)}; `pit run --bundle` sends the code along",
+            status=422,
+        )
+
+
+def check_reachable(
+    data: DataRoot, user_id: int, snapshot: Snapshot, protocols: tuple[str, ...], timeout_s: float = REACH_S
+) -> None:
+    """Raise a Problem if the head does not get an answer from the remote; no session may be open."""
+    if snapshot.remote is None or snapshot.commit is None or snapshot.pack is not None:
+        return
+    heard: list[str] = []
+    git = Git(data.mirror(user_id, snapshot.remote), protocols, timeout_s, heard.append)
+    if not Mirror(git).reaches(snapshot.remote, snapshot.commit):
+        raise Problem(
+            "remote_not_fetchable",
+            f"the head gets no answer from {snapshot.remote}",
+            "`pit run --bundle` sends the code along",
             status=422,
         )
 

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 CONFIG = (
@@ -54,15 +54,15 @@ class Git:
                 process.communicate()
                 raise GitFailed(f"git {arguments[0]} took longer than {self.timeout_s:.0f} s") from None
         words = errors.decode(errors="replace").strip()
+        for line in words.splitlines():
+            self.say(line)
         if process.returncode:
             raise GitFailed(words or f"git {arguments[0]} ended with {process.returncode}")
-        if words:
-            self.say(words)
         return output.decode(errors="replace").strip()
 
     def has(self, name: str) -> bool:
         try:
-            self.run("cat-file", "-e", name)
+            replace(self, say=_say_nothing).run("cat-file", "-e", name)
         except GitFailed:
             return False
         return True
@@ -84,3 +84,7 @@ class Git:
             "GIT_LFS_SKIP_SMUDGE": "1",
             "GIT_SSH_COMMAND": "ssh -oBatchMode=yes -oStrictHostKeyChecking=accept-new",
         }
+
+
+def _say_nothing(_text: str) -> None:
+    """For questions whose answer may be no."""

@@ -22,10 +22,30 @@ class Mirror:
             index = {"GIT_INDEX_FILE": f"{scratch}/index"}
             with _locks[self._git.directory]:
                 self._create()
-                if not self._git.has(snapshot.tree):
+                if not self._has_all(snapshot):
                     self._build_tree(snapshot, diff, pack, index)
             self._git.run("read-tree", snapshot.tree, env=index)
             self._git.run("checkout-index", "--all", env={**index, "GIT_WORK_TREE": str(target)})
+
+    def reaches(self, remote: str, commit: str) -> bool:
+        """Whether the commit is here, or the remote answers, so that it can be fetched from there."""
+        if not (self._git.directory / "HEAD").exists():
+            # Not at other times: who fetches holds the lock for long.
+            with _locks[self._git.directory]:
+                self._create()
+        if self._git.has(f"{commit}^{{tree}}"):
+            return True
+        try:
+            self._git.run("ls-remote", "--quiet", "--", remote, "HEAD")
+        except GitFailed:
+            return False
+        return True
+
+    def _has_all(self, snapshot: Snapshot) -> bool:
+        """Whether the tree is here, and the commit that it is said to come from."""
+        return self._git.has(snapshot.tree) and (
+            snapshot.commit is None or self._git.has(f"{snapshot.commit}^{{tree}}")
+        )
 
     def _create(self) -> None:
         if (self._git.directory / "HEAD").exists():
@@ -97,8 +117,9 @@ def _unreachable(remote: str, error: GitFailed) -> Problem:
 def _cause(error: GitFailed) -> str:
     """The first thing that git complains of; what follows is mostly its consequence."""
     lines = str(error).strip().splitlines()
-    blamed = [line for line in lines if line.startswith(("error: ", "fatal: "))]
-    return (blamed or lines)[0].removeprefix("fatal: ").removeprefix("error: ")
+    # ssh says before git what was wrong, in a line of its own.
+    said = [line for line in lines if line.startswith(("error: ", "fatal: ", "ssh: "))]
+    return (said or lines)[0].removeprefix("fatal: ").removeprefix("error: ").rstrip(".")
 
 
 def _short(commit: str | None) -> str:
