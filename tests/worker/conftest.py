@@ -12,11 +12,13 @@ import pytest
 
 from pit_worker import cgroup, cookie
 from pit_worker.entry import read_stat
+from tests.worker.certificates import Certificate, make_certificate
 from tests.worker.stub_head import StubHead
 
 T = TypeVar("T")
 OWN = cgroup.find_own()
 ROOT = Path(__file__).parents[2]
+PYTHON_ENVIRON = {"PYTHONPATH": f"{ROOT}/worker:{ROOT}/protocol"}
 
 
 class Eventually(Protocol):
@@ -54,12 +56,16 @@ class Workers:
         self.token_file.write_text(head.token + "\n")
         self._running: list[subprocess.Popen[str]] = []
 
-    def start(self, **environ: str) -> subprocess.Popen[str]:
+    def start(self, spool: Path | None = None, **environ: str) -> subprocess.Popen[str]:
+        """One that is told all on its command line."""
+        arguments = ["--url", self.head.url, "--token-file", str(self.token_file)]
+        return self.start_with("--spool", str(spool or self.spool), *arguments, **environ)
+
+    def start_with(self, *arguments: str, **environ: str) -> subprocess.Popen[str]:
         log = (self.folder / "worker.log").open("a")
-        arguments = ["--url", self.head.url, "--token-file", str(self.token_file), "--spool", str(self.spool)]
         worker = subprocess.Popen(
             [sys.executable, "-m", "pit_worker", "run", *arguments],
-            env={**os.environ, "PYTHONPATH": f"{ROOT}/worker:{ROOT}/protocol", **environ},
+            env={**os.environ, **PYTHON_ENVIRON, **environ},
             stderr=log,
             text=True,
         )
@@ -96,6 +102,18 @@ def data_root(tmp_path: Path) -> Path:
 @pytest.fixture
 def head(data_root: Path) -> Iterator[StubHead]:
     head = StubHead(str(data_root))
+    yield head
+    head.close()
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Certificate:
+    return make_certificate(tmp_path, "head")
+
+
+@pytest.fixture
+def tls_head(data_root: Path, certificate: Certificate) -> Iterator[StubHead]:
+    head = StubHead(str(data_root), certificate=certificate)
     yield head
     head.close()
 

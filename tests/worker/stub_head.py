@@ -1,8 +1,10 @@
 """A head for the worker's tests: real HTTP, no database; it notes what it is told and orders as asked."""
 
 import json
+import ssl
 import threading
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -10,17 +12,22 @@ from typing import Any
 from pit_protocol.beat import Beat, Hello, Order, Orders, ProcessSpec, Report, Welcome, Wish, unpack_beat
 from pit_protocol.states import KilledBy, ProcessState
 from pit_protocol.wire import from_json, to_json
+from tests.worker.certificates import Certificate
 
 Key = tuple[int, int]
 
 
 class StubHead:
-    def __init__(self, data_root: str, *, hold_s: float = 2.0) -> None:
+    def __init__(
+        self, data_root: str, *, hold_s: float = 2.0, certificate: Certificate | None = None
+    ) -> None:
         self.data_root = data_root
         self.hold_s = hold_s
         # Not the same in two runs of the tests at once: what they leave is found by it.
         self.cluster = f"test{uuid.uuid4().hex[:8]}"
         self.token = "pit_n1_secret"
+        self.join_codes = {"pit_j1_code"}  # each is good for one node
+        self.on_join: Callable[[], None] = lambda: None  # called while a worker waits to be let in
         self.epoch = 0
         self.revision = 1
         self.hellos: list[Hello] = []
@@ -36,11 +43,16 @@ class StubHead:
         self.answers: list[Orders] = []  # given instead of the true ones, once each
         self.changed = threading.Condition()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate.file, certificate.key_file)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self._server.daemon_threads = True
         self._server.block_on_close = False
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
         self._thread.start()
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self.port = self._server.server_address[1]
+        self.url = f"{'https' if certificate else 'http'}://127.0.0.1:{self.port}"
 
     def close(self) -> None:
         with self.changed:
@@ -144,6 +156,8 @@ def _handler(head: StubHead) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             if head.is_deaf:
                 self._answer(503, {"code": "down", "message": "down"})
+            elif self.path == "/api/v1/node/join":
+                self._join()
             elif self.headers["Authorization"] != f"Bearer {head.token}":
                 head.refused += 1
                 self._answer(401, {"code": "bad_token", "message": "this token is not known"})
@@ -154,6 +168,15 @@ def _handler(head: StubHead) -> type[BaseHTTPRequestHandler]:
                 stale = {"code": "stale_epoch", "message": "another worker speaks for this node"}
                 self._answer(200, to_json(orders)) if orders else self._answer(409, stale)
 
+        def _join(self) -> None:
+            code = self.headers["Authorization"].removeprefix("Bearer ")
+            if code not in head.join_codes:
+                self._answer(401, {"code": "bad_token", "message": "this token is not known"})
+                return
+            head.on_join()
+            head.join_codes.remove(code)
+            self._answer(201, {"node": "n1", "cluster": head.cluster, "token": head.token})
+
         def _answer(self, status: int, body: Any) -> None:
             text = json.dumps(body).encode()
             self.send_response(status)
@@ -161,11 +184,11 @@ def _handler(head: StubHead) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             try:
                 self.wfile.write(text)
-            except (BrokenPipeError, ConnectionResetError):
+            except (BrokenPipeError, ConnectionResetError, ssl.SSLError):
                 self.close_connection = True
 
         def handle(self) -> None:
-            with suppress(BrokenPipeError, ConnectionResetError):
+            with suppress(BrokenPipeError, ConnectionResetError, ssl.SSLError):
                 super().handle()
 
         def log_message(self, *_: Any) -> None:

@@ -3,12 +3,10 @@
 import subprocess
 import sys
 import time
+from pathlib import Path
 
-import pytest
-
-from pit_worker.__main__ import main
-from pit_worker.settings import SettingError, load
-from tests.worker.conftest import Eventually, Workers
+from pit_protocol.states import ProcessState
+from tests.worker.conftest import Eventually, Workers, is_alive
 from tests.worker.stub_head import StubHead
 
 
@@ -20,6 +18,37 @@ def test_a_worker_that_was_overtaken_leaves(head: StubHead, eventually: Eventual
         head.changed.notify_all()
     assert worker.wait(10) == 1
     assert "another worker speaks for this node now" in workers.log()
+
+
+def test_of_two_workers_with_one_token_the_second_drives_out_the_first_and_its_processes_go_on(
+    head: StubHead, eventually: Eventually, workers: Workers, data_root: Path
+):
+    first = workers.start()
+    head.run(1, "echo $$ >$JOB_DIR/pid; exec sleep 1000")
+    eventually(lambda: head.state(1) is ProcessState.RUNNING)
+    pid = eventually(lambda: (data_root / "jobs/1/pid").exists() and (data_root / "jobs/1/pid").read_text())
+    second = workers.start(spool=workers.folder / "spool-of-another-machine")
+    assert first.wait(10) == 1
+    assert "another worker speaks for this node now" in workers.log()
+    beats = len(head.spoken)
+    eventually(lambda: len(head.spoken) > beats)
+    assert is_alive(pid)
+    assert second.poll() is None
+    assert head.epoch == 2
+
+
+def test_a_removed_node_says_so_once_and_tries_ever_more_rarely(
+    head: StubHead, eventually: Eventually, workers: Workers
+):
+    worker = workers.start()
+    eventually(lambda: head.spoken)
+    head.token = "pit_n1_new"
+    eventually(lambda: head.refused >= 6)
+    workers.token_file.write_text(head.token)
+    beats = len(head.spoken)
+    eventually(lambda: len(head.spoken) > beats)
+    assert worker.poll() is None
+    assert workers.log().count("the head refuses this node's token") == 1
 
 
 def test_a_second_worker_on_one_spool_refuses_to_start(
@@ -76,19 +105,6 @@ def test_the_token_is_not_seen_by_others(head: StubHead, eventually: Eventually,
     eventually(lambda: head.spoken)
     arguments = subprocess.run(["ps", "-o", "args=", "-p", str(worker.pid)], capture_output=True, text=True)
     assert "secret" not in arguments.stdout
-
-
-def test_plain_http_is_for_this_machine_only():
-    given = {"token_file": "t", "spool": "s"}
-    assert load({**given, "url": "http://127.0.0.1:1"}, {}).address == "127.0.0.1"
-    assert load({**given, "url": "https://head.example.org"}, {"PIT_WORKER_CGROUPS": "off"}).cgroups is False
-    with pytest.raises(SettingError, match="plain http to head"):
-        load({**given, "url": "http://head.example.org"}, {})
-
-
-def test_a_missing_setting_is_one_sentence(capsys: pytest.CaptureFixture[str]):
-    assert main(["run", "--url", "http://localhost:1"]) == 1
-    assert capsys.readouterr().err == "pit-worker: --token-file (or PIT_WORKER_TOKEN_FILE) is missing\n"
 
 
 def test_it_runs_as_a_module():

@@ -10,8 +10,8 @@ from pit_protocol.beat import BEAT_TYPE, Beat, Hello, Orders, Welcome, pack_beat
 from pit_protocol.problem import Problem
 from pit_protocol.wire import from_json, to_json
 from pit_worker.settings import SettingError, Settings, read_token
+from pit_worker.transport import CONNECT_S, explain, open_session, read_certificates
 
-CONNECT_S = 5.0
 ANSWER_S = 10.0  # beyond what the head may hold a beat
 
 T = TypeVar("T")
@@ -35,10 +35,7 @@ class Head:
     def __init__(self, settings: Settings) -> None:
         self._url = settings.url.rstrip("/") + API_PREFIX
         self._token_file: Path = settings.token_file
-        self._http = requests.Session()
-        # Else a .netrc would replace the token, and a proxy of the environment would see it.
-        self._http.trust_env = False
-        self._http.verify = settings.ca_file or True
+        self._http = open_session(settings.url, read_certificates(settings.ca_file))
 
     def greet(self, hello: Hello) -> Welcome:
         return self._post(Welcome, "/node/session", ANSWER_S, json=to_json(hello))
@@ -69,7 +66,7 @@ class Head:
         except requests.JSONDecodeError as error:
             raise _refusal(answer.status_code, {}) from error
         except requests.RequestException as error:
-            raise HeadError(f"no answer from the head ({type(error).__name__})") from error
+            raise HeadError(f"no answer from the head: {explain(error)}") from error
         if answer.status_code != 200:
             raise _refusal(answer.status_code, content)
         try:
@@ -79,9 +76,12 @@ class Head:
 
 
 def _refusal(status: int, content: Any) -> HeadError:
-    problem = Problem.from_json(content if isinstance(content, dict) else {})
+    problem = Problem.from_json({**content, "status": status} if isinstance(content, dict) else {})
     if status == 401:
-        return TokenRefused("the head refuses this node's token")
+        return TokenRefused(
+            "the head refuses this node's token; if the node was removed, "
+            "`pit add node:NAME` and `pit-worker join --force` bring it back"
+        )
     if problem.code == "stale_epoch":
         return Overtaken("another worker speaks for this node now")
     return HeadError(f"the head answered {status}: {problem.message}")

@@ -1,17 +1,30 @@
-"""What a worker is told at its start: from the command line, else `PIT_WORKER_<NAME>`, else a default."""
+"""What a worker is told: on the command line, else by `PIT_WORKER_<NAME>`, else in `worker.toml`."""
 
 import ipaddress
 import os
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 PREFIX = "PIT_WORKER_"
+FILE_NAME = "worker.toml"
+WORDS = {
+    "yes": True,
+    "on": True,
+    "true": True,
+    "1": True,
+    "no": False,
+    "off": False,
+    "false": False,
+    "0": False,
+}
 
 
 class SettingError(Exception):
-    """A setting with which the worker cannot start; the text is one sentence for a person."""
+    """What keeps the worker from its work; the text is one sentence for a person."""
 
 
 @dataclass(frozen=True)
@@ -20,26 +33,64 @@ class Settings:
     token_file: Path  # holds the node's token
     spool: Path  # where the worker remembers its processes
     address: str = "127.0.0.1"  # where other nodes reach the processes of this one
-    ca_file: str = ""  # certificates to trust instead of the system's
+    ca_file: str = ""  # certificates one of which the head must show; empty: what the system trusts
     search_path: str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # PATH of a process
     cgroups: bool = True  # off: a process's tree is found by its environment and session
     boot_id: str = ""  # instead of the kernel's, to play a reboot
     log_level: str = "INFO"
 
 
+def default_config() -> Path:
+    """The directory of `worker.toml` where none is named."""
+    if os.geteuid() == 0:
+        return Path("/etc/pit")
+    return _of_user("XDG_CONFIG_HOME", ".config")
+
+
+def default_spool() -> Path:
+    if os.geteuid() == 0:
+        return Path("/var/lib/pit/spool")
+    return _of_user("XDG_STATE_HOME", ".local/state") / "spool"
+
+
 def load(given: Mapping[str, str | None], environ: Mapping[str, str] = os.environ) -> Settings:
-    """Settings from the command line's words and the environment; raises SettingError."""
-    values: dict[str, str | bool | Path] = {}
+    """Settings from the command line's words, the environment and the file; raises SettingError."""
+    values = load_file(given.get("config"))
     for field in fields(Settings):
-        text = given.get(field.name) or environ.get(PREFIX + field.name.upper())
+        variable = PREFIX + field.name.upper()
+        text = given.get(field.name) or environ.get(variable)
         if text is not None:
-            values[field.name] = _convert(field.name, str(field.type), text)
+            values[field.name] = _convert(field.name, text, variable)
     for name in ("url", "token_file", "spool"):
         if name not in values:
-            raise SettingError(f"--{name.replace('_', '-')} (or {PREFIX}{name.upper()}) is missing")
-    settings = Settings(**values)  # type: ignore[arg-type]
-    _check_url(settings.url)
+            option = f"--{name.replace('_', '-')}"
+            raise SettingError(
+                f"{option} (or {PREFIX}{name.upper()}) is missing; `pit-worker join` writes it down for good"
+            )
+    settings = Settings(**values)
+    check_url(settings.url)
     return settings
+
+
+def load_file(config: str | None) -> dict[str, Any]:
+    """What `worker.toml` says, if there is one; it must be there in a directory that was named."""
+    file = (Path(config) if config else default_config()).absolute() / FILE_NAME
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        if config:
+            raise SettingError(f"there is no {file}; `pit-worker join` writes it") from None
+        return {}
+    except OSError as error:
+        raise SettingError(f"{file} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise SettingError(f"{file} is no TOML: {error}") from error
+    known = [field.name for field in fields(Settings)]
+    for name, value in table.items():
+        if name not in known:
+            raise SettingError(f"{file} has no setting {name!r}; known are {', '.join(known)}")
+        table[name] = _convert(name, value, f"{name} in {file}", file.parent)
+    return table
 
 
 def read_token(file: Path) -> str:
@@ -48,39 +99,50 @@ def read_token(file: Path) -> str:
         token = file.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise SettingError(f"the token file {file} cannot be read: {error}") from error
-    if not token or not token.isascii() or not token.isprintable():
+    if not is_token(token):
         raise SettingError(f"the token file {file} holds no token")
     return token
 
 
-def _convert(name: str, kind: str, text: str) -> str | bool | Path:
-    if "Path" in kind:
-        return Path(text).absolute()
-    if "bool" not in kind:
-        return text
-    words = {
-        "1": True,
-        "yes": True,
-        "on": True,
-        "true": True,
-        "0": False,
-        "no": False,
-        "off": False,
-        "false": False,
-    }
-    if text.lower() not in words:
-        raise SettingError(f"{PREFIX}{name.upper()} must be one of {', '.join(words)}, not {text!r}")
-    return words[text.lower()]
+def is_token(text: str) -> bool:
+    """Whether a text can travel as one."""
+    return bool(text) and text.isascii() and text.isprintable() and " " not in text
 
 
-def _check_url(url: str) -> None:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise SettingError(f"{url!r} is no address of a head; it looks like https://head.example.org")
+def check_url(url: str) -> None:
+    """Raise SettingError unless that can be a head's, and a token be sent there."""
+    try:
+        parts = urlsplit(url)
+        is_head = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        is_head = False
+    if not is_head or parts.query or parts.fragment:
+        raise SettingError(f"{url!r} is no address of a head; it looks like https://head.example.org:7478")
     if parts.username or parts.password:
         raise SettingError("the head's address must not hold a password; the token goes into --token-file")
-    if parts.scheme == "http" and not _is_loopback(parts.hostname):
+    if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
         raise SettingError(f"plain http to {parts.hostname} would show the token to the network; use https")
+
+
+def _of_user(variable: str, below_home: str) -> Path:
+    chosen = os.environ.get(variable, "")
+    return (Path(chosen) if chosen.startswith("/") else Path.home() / below_home) / "pit-worker"
+
+
+def _convert(name: str, value: Any, where: str, folder: Path | None = None) -> str | bool | Path:
+    kind = next(str(field.type) for field in fields(Settings) if field.name == name)
+    if "bool" in kind:
+        if isinstance(value, bool):
+            return value
+        if str(value).lower() not in WORDS:
+            raise SettingError(f"{where} must be one of {', '.join(WORDS)}, not {value!r}")
+        return WORDS[str(value).lower()]
+    if not isinstance(value, str):
+        raise SettingError(f"{where} must be a text, not {value!r}")
+    if "Path" in kind or (name == "ca_file" and value):
+        path = (folder or Path()).absolute() / value
+        return path if "Path" in kind else str(path)
+    return value
 
 
 def _is_loopback(host: str) -> bool:

@@ -10,9 +10,11 @@ from typing import Protocol, TypeVar
 from pit_protocol.beat import Beat, Hello, Orders, Welcome
 from pit_worker.backoff import Backoff
 from pit_worker.beats import Speech
-from pit_worker.head import Head, HeadError, Overtaken
+from pit_worker.head import Head, HeadError, Overtaken, TokenRefused
 from pit_worker.loop import Loop
 from pit_worker.settings import Settings
+
+REFUSED_MOST_S = 30.0  # between two tries of a node that is not known any more
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -66,15 +68,21 @@ class Voices:
 
     def _speak(self) -> None:
         head, trouble = Head(self._settings), Trouble("speaking", self._loop)
+        refused = Backoff(most_s=REFUSED_MOST_S)
         while True:
             beat, speech = self._said.get()
             try:
                 orders = head.beat(beat, speech.data)
+            except TokenRefused:
+                # The listener hears the same, and says so.
+                time.sleep(refused.delay_s())
+                self._loop.post(self._ears.on_unanswered)
             except HeadError as error:
                 trouble.meet(error)
                 self._loop.post(self._ears.on_unanswered)
             else:
                 trouble.end()
+                refused.reset()
                 self._loop.post(lambda o=orders, s=speech: self._ears.on_answered(s, o))  # type: ignore[misc]
 
 
@@ -102,10 +110,13 @@ class Trouble:
 
 def _insist(call: Callable[[], T], trouble: Trouble) -> T:
     """Call until it succeeds, with pauses that grow."""
-    backoff = Backoff()
+    backoff, refused = Backoff(), Backoff(most_s=REFUSED_MOST_S)
     while True:
         try:
             answer = call()
+        except TokenRefused as error:
+            trouble.meet(error)
+            time.sleep(refused.delay_s())
         except HeadError as error:
             trouble.meet(error)
             time.sleep(backoff.delay_s())

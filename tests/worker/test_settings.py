@@ -1,0 +1,82 @@
+"""Where settings come from, who wins, and what a wrong one is answered by."""
+
+from pathlib import Path
+
+import pytest
+
+from pit_worker import settings
+from pit_worker.__main__ import main
+from pit_worker.settings import SettingError, load
+
+GIVEN = {"token_file": "t", "spool": "s"}
+
+
+@pytest.fixture(autouse=True)
+def no_file_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "default_config", lambda: tmp_path / "default")
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    (tmp_path / "worker.toml").write_text(
+        'url = "https://head"\ntoken_file = "node.token"\nspool = "/s"\naddress = "n1"\ncgroups = false\n'
+    )
+    return tmp_path
+
+
+def test_the_command_line_wins_over_the_environment_and_that_over_the_file(config: Path):
+    environ = {"PIT_WORKER_ADDRESS": "n2", "PIT_WORKER_SPOOL": "/of-environ"}
+    chosen = load({"config": str(config), "spool": "/given"}, environ)
+    assert (chosen.spool, chosen.address, chosen.url) == (Path("/given"), "n2", "https://head")
+    assert (chosen.cgroups, chosen.log_level) == (False, "INFO")
+
+
+def test_a_path_in_the_file_begins_in_its_directory(config: Path):
+    assert load({"config": str(config)}, {}).token_file == config / "node.token"
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("url = ", "is no TOML"),
+        ('urls = "x"', "has no setting 'urls'; known are url, token_file,"),
+        ("url = 5", "url in .* must be a text, not 5"),
+        ('cgroups = "perhaps"', "must be one of yes, on, .*not 'perhaps'"),
+    ],
+)
+def test_a_wrong_file_is_one_sentence(tmp_path: Path, content: str, text: str):
+    (tmp_path / "worker.toml").write_text(content)
+    with pytest.raises(SettingError, match=text):
+        load({"config": str(tmp_path)}, {})
+
+
+def test_a_directory_that_was_named_must_hold_the_file(tmp_path: Path):
+    with pytest.raises(SettingError, match=r"there is no .*none/worker.toml; `pit-worker join` writes it"):
+        load({"config": str(tmp_path / "none")}, {})
+
+
+def test_plain_http_is_for_this_machine_only():
+    assert load({**GIVEN, "url": "http://127.0.0.1:1"}, {}).address == "127.0.0.1"
+    assert load({**GIVEN, "url": "https://head.example.org"}, {"PIT_WORKER_CGROUPS": "off"}).cgroups is False
+    with pytest.raises(SettingError, match="plain http to head"):
+        load({**GIVEN, "url": "http://head.example.org"}, {})
+
+
+def test_a_missing_setting_is_one_sentence(capsys: pytest.CaptureFixture[str]):
+    assert main(["run", "--url", "http://localhost:1"]) == 1
+    assert capsys.readouterr().err == (
+        "pit-worker: --token-file (or PIT_WORKER_TOKEN_FILE) is missing; "
+        "`pit-worker join` writes it down for good\n"
+    )
+
+
+@pytest.mark.parametrize("content", [None, "", "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----"])
+def test_a_ca_file_without_certificate_is_said_at_once(
+    tmp_path: Path, content: str | None, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "token").write_text("pit_n1_secret")
+    if content is not None:
+        (tmp_path / "ca").write_text(content)
+    words = ["--token-file", f"{tmp_path}/token", "--spool", f"{tmp_path}/s", "--ca-file", f"{tmp_path}/ca"]
+    assert main(["run", "--url", "https://localhost:1", *words]) == 1
+    assert f"the ca_file {tmp_path}/ca" in capsys.readouterr().err
