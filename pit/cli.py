@@ -12,18 +12,28 @@ from pit_protocol import __version__
 from pit_protocol.problem import Problem
 
 COMMANDS = {
-    "connect": "Make a head known, and your token for it.",
     "run": "Enqueue the project around the current directory as a new job.",
     "log": "Print a job's log and follow it.",
     "status": "Show running, waiting and done jobs.",
-    "show": "Show jobs, nodes, or yourself.",
     "stop": "Stop jobs.",
     "wait": "Wait until jobs have ended.",
     "download": "Download a job's directory as .tar.gz archive.",
+    "show": "Show jobs, nodes, people, groups and more.",
+    "add": "Add a user, group, node or alias.",
+    "set": "Change properties of something.",
+    "get": "Print one property of something.",
+    "remove": "Remove something.",
+    "add-group": "Put a user, job, node or resource into a group.",
+    "remove-group": "Take one of them out of a group.",
+    "connect": "Make a head known, and log in there.",
+    "login": "Log in at the head, or register.",
+    "logout": "Revoke and forget this machine's token.",
+    "trust": "Trust the head that a project names.",
+    "profile": "Keep several heads under names.",
     "up": "Start a head and a worker on this machine.",
     "down": "Stop the head and the worker of `pit up`.",
 }
-ALIASES = {"put": "run"}
+ALIASES = {"put": "run", "rm": "remove"}
 
 
 class Pit(click.Group):
@@ -38,7 +48,7 @@ class Pit(click.Group):
         name = ALIASES.get(cmd_name, cmd_name)
         if name not in COMMANDS:
             return None
-        command = importlib.import_module(f"pit.commands.{name}").command
+        command = importlib.import_module(f"pit.commands.{name.replace('-', '_')}").command
         return command if isinstance(command, click.Command) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

@@ -8,7 +8,7 @@ from pit.exits import Exit
 from pit.head import Head, Json
 from pit.patience import Patience
 
-HOLD_S = 20.0
+HOLD_S = 10.0  # the longest that a head holds an answer
 
 
 def list_batches(

@@ -11,7 +11,9 @@ from urllib.parse import quote, urlsplit
 import requests
 import urllib3
 
-from pit.connection import Connection, find_connection, is_loopback
+from pit.address import is_loopback
+from pit.connection import Connection
+from pit.transport import secure
 from pit_protocol import API_PREFIX
 from pit_protocol.problem import Problem
 from pit_protocol.submission import Submission
@@ -20,7 +22,7 @@ from pit_protocol.wire import to_json
 CONNECT_S = 5.0
 ANSWER_S = 30.0  # on top of the time that the head was asked to hold its answer
 UPLOAD_S = 600.0
-ONE_JOBS_OWN = (403, 404, 409)  # statuses of problems that say nothing about other jobs
+ONES_OWN = (403, 404, 409)  # statuses of problems that say nothing about others named with it
 
 Json = dict[str, Any]
 Params = Mapping[str, str | int | float | None]
@@ -28,6 +30,14 @@ Params = Mapping[str, str | int | float | None]
 
 class Unreachable(Problem):
     """The head did not answer this time; asking again may help."""
+
+
+class Insecure(Problem):
+    """Whoever answered is not the head, or cannot prove it; asking again is no way out."""
+
+    def __init__(self, code: str, message: str, hint: str, *, verify_code: int) -> None:
+        super().__init__(code, message, hint)
+        self.verify_code = verify_code  # OpenSSL's number for what is wrong with the certificate, or 0
 
 
 class Head:
@@ -38,6 +48,8 @@ class Head:
         self._session = requests.Session()
         # An `auth` of our own also keeps requests from taking a password out of ~/.netrc.
         self._session.auth = self._authorize
+        if connection.url.startswith("https:"):
+            secure(self._session, connection.address)
         if is_loopback(urlsplit(connection.url).hostname or ""):
             self._session.trust_env = False  # a proxy of the environment must not see local traffic
 
@@ -52,8 +64,38 @@ class Head:
     def about(self) -> Json:
         return self._ask("GET", "/")
 
+    def log_in(self, name: str, password: str, label: str) -> Json:
+        return self._ask("POST", "/login", json={"name": name, "password": password, "label": label})
+
+    def register(self, fields: Mapping[str, str]) -> Json:
+        """Has a `token`, unless an admin must approve first."""
+        return self._ask("POST", "/users", json=dict(fields))
+
     def me(self) -> Json:
         return self._ask("GET", "/me")
+
+    def list_all(self, kinds: str, filters: Params | None = None) -> Json:
+        """All users, groups, aliases, tokens, nodes or audit entries that the caller may see."""
+        return self._ask("GET", f"/{kinds}", params=filters)
+
+    def record(self, path: str) -> Json:
+        return self._ask("GET", path)
+
+    def add(self, path: str, properties: Mapping[str, str], *, again: bool = False) -> Json:
+        params = {"again": "yes" if again else None}
+        return self._ask("PUT", path, json={"set": dict(properties)}, params=params)
+
+    def change(self, path: str, properties: Mapping[str, str]) -> Json:
+        return self._ask("PATCH", path, json={"set": dict(properties)})
+
+    def remove(self, path: str) -> None:
+        self._call("DELETE", path).close()
+
+    def add_group(self, path: str, group: str) -> None:
+        self._call("PUT", f"{path}/groups/{quote(group, safe='')}").close()
+
+    def remove_group(self, path: str, group: str) -> None:
+        self._call("DELETE", f"{path}/groups/{quote(group, safe='')}").close()
 
     def upload(self, digest: str, body: BinaryIO) -> None:
         headers = {"Content-Type": "application/octet-stream"}
@@ -77,9 +119,6 @@ class Head:
 
     def status(self, seen: int | None = None, wait_s: float = 0) -> Json:
         return self._ask("GET", "/status", params={"seen": seen, "wait_s": wait_s or None}, wait_s=wait_s)
-
-    def nodes(self) -> Json:
-        return self._ask("GET", "/nodes")
 
     def node(self, name: str) -> Json:
         return self._ask("GET", f"/nodes/{quote(name, safe='')}")
@@ -120,11 +159,7 @@ class Head:
                 **options,
             )
         except requests.exceptions.SSLError as error:
-            raise Problem(
-                "untrusted_head",
-                f"the certificate of {self.connection.url} is not trusted: {_why(error)}",
-                f"check the address in {self.connection.source}" if self.connection.source else "",
-            ) from error
+            raise self._insecure(error) from error
         except requests.RequestException as error:
             raise self._unreachable(_why(error)) from error
         if response.status_code >= 300:
@@ -146,20 +181,33 @@ class Head:
         if response.status_code in (502, 503, 504):
             return self._unreachable(str(body["message"]) if known else f"HTTP {response.status_code}")
         if response.status_code == 401 and self.connection.token_file:
-            return self._unknown_token()
+            return self._bad_token(has_expired=known and body.get("code") == "expired_token")
         if known:
             return Problem.from_json({**body, "status": response.status_code})
         return self._foreign(response)
 
-    def _unknown_token(self) -> Problem:
+    def _bad_token(self, *, has_expired: bool) -> Problem:
         connection = self.connection
         return Problem(
             "bad_token",
-            f"the head at {connection.url} does not accept the token in {connection.token_file}",
+            f"the token in {connection.token_file} has expired"
+            if has_expired
+            else f"the head at {connection.url} does not accept the token in {connection.token_file}",
             f"`rm {connection.token_file}`, then `pit up`, makes a new one"
             if connection.is_embedded
-            else f"`pit connect {connection.url}` asks for a new one",
+            else "`pit login` gets a new one",
             status=401,
+        )
+
+    def _insecure(self, error: BaseException) -> "Insecure":
+        address, named = self.connection.address, f" (from {self.connection.source})"
+        where = f"{address.url}{named if self.connection.source else ''}"
+        wanted = f"it must show {' or '.join(address.pins)}; " if address.certificates else ""
+        return Insecure(
+            "insecure",
+            f"the head at {where} does not prove to be the one: {_why(error)}",
+            f"{wanted}nothing was sent to it; ask the head's admin before anything else",
+            verify_code=next((code for code in map(_verify_code, _causes(error)) if code), 0),
         )
 
     def _unreachable(self, why: str) -> Unreachable:
@@ -181,11 +229,6 @@ class Head:
         )
 
 
-def open_head() -> Head:
-    """The head for the current directory; raises a Problem if none is known."""
-    return Head(find_connection())
-
-
 def _why(error: BaseException) -> str:
     """The innermost reason of a failed exchange, in a few words."""
     causes = list(_causes(error))
@@ -193,13 +236,21 @@ def _why(error: BaseException) -> str:
         return "there is no such host"
     for cause in causes:
         if isinstance(cause, ssl.SSLCertVerificationError):
-            return str(cause.verify_message)
+            # One of our own has no message of OpenSSL's.
+            said = str(getattr(cause, "verify_message", cause.args[-1])).rstrip(".")
+            return said[:1].lower() + said[1:]
+        if isinstance(cause, ssl.SSLError) and cause.reason:
+            return cause.reason.lower().replace("_", " ")
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror.lower()
     # Last, for urllib3 counts a refused connection among the timeouts.
     if any(isinstance(cause, TimeoutError | urllib3.exceptions.TimeoutError) for cause in causes):
         return "it took too long"
     return "the connection broke off"
+
+
+def _verify_code(cause: BaseException) -> int:
+    return int(getattr(cause, "verify_code", 0))
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

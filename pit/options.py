@@ -1,7 +1,7 @@
 """Options and argument types that several commands share."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -12,6 +12,17 @@ MAX_NUMBER = 2**31 - 1
 json_option: Callable[[Any], Any] = click.option(
     "--json", "as_json", is_flag=True, help="Print the head's JSON, one document per line."
 )
+
+pin_option: Callable[[Any], Any] = click.option(
+    "--pin", metavar="sha256:…", help="The certificate that the head must show, by its fingerprint."
+)
+user_option: Callable[[Any], Any] = click.option(
+    "--user", metavar="NAME", help="Do not ask for the user name."
+)
+with_token_option: Callable[[Any], Any] = click.option(
+    "--with-token", is_flag=True, help="Read a token from stdin, as `pit-head add-user` prints it."
+)
+yes_option: Callable[[Any], Any] = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 
 
 def example(text: str) -> str:
@@ -35,6 +46,16 @@ def job_numbers(text: str) -> range:
     if not low <= high < low + MOST_NUMBERS:
         raise click.BadParameter(f"the range {text} has no jobs, or more than {MOST_NUMBERS:,}")
     return range(low, high + 1)
+
+
+def parse_pairs(words: Sequence[str], known: Sequence[str]) -> dict[str, str]:
+    """Filters that are sent as they are typed: `actor=anna limit=20`."""
+    pairs = dict(word.partition("=")[::2] for word in words)
+    for word in words:
+        name, equals, _ = word.partition("=")
+        if not equals or name not in known:
+            raise click.UsageError(f"{word!r} is no filter; write {', '.join(known)}, each with =VALUE")
+    return pairs
 
 
 def flatten(numbers: tuple[range, ...]) -> list[int]:

@@ -31,14 +31,6 @@ JOB_COLUMNS = (
     Column("TITLE", flexible=True),
     Column("RESOURCE", flexible=True),
 )
-NODE_COLUMNS = (
-    Column("NODE"),
-    Column("STATE", styles={"online": "green", "offline": "red"}),
-    Column("SLOTS"),
-    Column("CORES", right=True),
-    Column("MEMORY", right=True),
-    Column("RESOURCES", flexible=True),
-)
 
 
 def records(pairs: Iterable[tuple[str, str]]) -> str:
@@ -46,6 +38,10 @@ def records(pairs: Iterable[tuple[str, str]]) -> str:
     labelled = [(f"{label}:", value) for label, value in pairs]
     width = max(len(label) for label, _ in labelled) + 1
     return "\n".join(f"{label:<{width}}{value}".rstrip() for label, value in labelled)
+
+
+def listing(names: Iterable[str] | None) -> str:
+    return safe(", ".join(names or ())) or "-"
 
 
 def job_row(job: Json, now: float) -> tuple[str, ...]:
@@ -70,46 +66,6 @@ def status_sections(status: Json, now: float) -> list[Section]:
         if jobs or more:
             sections.append(Section(name.capitalize(), [job_row(job, now) for job in jobs], more))
     return sections
-
-
-def node_row(node: Json) -> tuple[str, ...]:
-    return (
-        safe(node["name"]),
-        safe(node["state"]),
-        f"{node['free_slots']} of {node['slots']} free",
-        str(node["cores"]),
-        _memory(node["memory_mib"]),
-        _kinds(node["resources"]),
-    )
-
-
-def node_text(node: Json) -> str:
-    labels = node["labels"]
-    pairs = labels.items() if isinstance(labels, Mapping) else ((label, None) for label in labels)
-    head = records(
-        [
-            ("Node name", safe(node["name"])),
-            ("State", safe(node["state"]).upper()),
-            ("Since", safe(local_time(node["since"])) if node["since"] else "never seen"),
-            ("Address", safe(node["address"] or "-")),
-            ("Slots", f"{node['free_slots']} of {node['slots']} free"),
-            ("Cores", str(node["cores"])),
-            ("Memory", _memory(node["memory_mib"])),
-            ("Labels", ", ".join(safe(f"{k}={v}" if v is not None else k) for k, v in pairs) or "-"),
-            ("Resources", "" if node["resources"] else "-"),
-        ]
-    )
-    return "\n".join([head, *(_resource(resource) for resource in node["resources"])])
-
-
-def me_text(me: Json) -> str:
-    return records(
-        [
-            ("Username", safe(me["name"])),
-            ("Full name", safe(me["full_name"] or "-")),
-            ("Admin", "yes" if me["admin"] else "no"),
-        ]
-    )
 
 
 def accepted_text(record: Json) -> str:
@@ -163,21 +119,3 @@ def _culprit(processes: Sequence[Json]) -> str:
 
 def _percent(value: float | None) -> str:
     return "-" if value is None else f"{value:.0f}"
-
-
-def _memory(mebibytes: float | None) -> str:
-    return "-" if not mebibytes else f"{mebibytes / 1024:.0f} GiB"
-
-
-def _kinds(resources: Sequence[Json]) -> str:
-    counts: dict[str, list[int]] = {}
-    for resource in resources:
-        count = counts.setdefault(safe(resource["kind"]), [0, 0])
-        count[0] += 1
-        count[1] += resource["job"] is None
-    return ", ".join(f"{total}:{kind} ({free} free)" for kind, (total, free) in counts.items()) or "-"
-
-
-def _resource(resource: Json) -> str:
-    held = f", held by job {resource['job']}" if resource["job"] is not None else ""
-    return f'  {resource["index"]}: "{safe(resource["model"])}" aka "{safe(resource["kind"])}"{held}'

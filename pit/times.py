@@ -13,6 +13,14 @@ def local_time(at: float) -> str:
     return datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M:%S")
 
 
+def get_local_time(at: float | None) -> str:
+    return "-" if at is None else local_time(at)
+
+
+def get_local_date(at: float | None) -> str:
+    return get_local_time(at)[:10]
+
+
 def short_age(seconds: float) -> str:
     """An age in at most two units: `12s`, `3m`, `2h 5m`, `4d`."""
     whole = max(0, int(seconds))

@@ -12,7 +12,8 @@ import requests
 
 from pit import output
 from pit.exits import Exit
-from pit.head import Head, Unreachable, open_head
+from pit.head import Head, Unreachable
+from pit.opening import open_head
 from pit.options import example, job_number, json_option
 from pit.safe import safe
 from pit_protocol.problem import Problem

@@ -7,7 +7,7 @@ import click
 
 from pit.exits import Exit
 from pit.following import show_log
-from pit.head import open_head
+from pit.opening import open_head
 from pit.options import example, job_number, json_option
 from pit.times import parse_time
 

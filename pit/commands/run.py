@@ -9,7 +9,8 @@ from pit import output, render
 from pit.exits import Exit
 from pit.files import read_text
 from pit.following import show_log, wait_for_end
-from pit.head import Head, Json, open_head
+from pit.head import Head, Json
+from pit.opening import open_head
 from pit.options import example, job_number, json_option
 from pit.patience import Patience
 from pit.project import Project

@@ -6,7 +6,8 @@ import click
 
 from pit import output, render
 from pit.exits import Exit
-from pit.head import Head, Json, open_head
+from pit.head import Head, Json
+from pit.opening import open_head
 from pit.options import example, json_option
 from pit.patience import Patience
 from pit.safe import safe
@@ -66,20 +67,28 @@ def _watch_in_place(head: Head, status: Json) -> Json:
     from rich.text import Text
 
     console = Console(highlight=False)
+    notice = ""
 
-    def draw(notice: str = "") -> None:
+    def picture() -> Group:
         sections = render.status_sections(status, time.time())
-        table = render_rich(render.JOB_COLUMNS, sections, console.width)
         # Words of our own go on the first line: on stderr they would tear the picture.
         words = f"pit: {safe(notice)}" if notice else "" if sections else NO_JOBS
-        live.update(Group(Text(words), table) if words else table, refresh=True)
+        table = render_rich(render.JOB_COLUMNS, sections, console.width)
+        return Group(Text(words), table) if words else Group(table)
+
+    def tell(text: str) -> None:
+        nonlocal notice
+        notice = text
+        live.refresh()
 
     try:
-        with Live(console=console, screen=True, auto_refresh=False) as live:
-            patience = Patience(draw, met=True)
+        # Painted anew every second, too: ages grow, and the window may have changed.
+        with Live(get_renderable=picture, console=console, screen=True, refresh_per_second=1) as live:
+            patience = Patience(tell, met=True)
             while True:
-                draw()
                 seen = status["revision"]
                 status = patience.ask(lambda seen=seen: head.status(seen, HOLD_S))  # type: ignore[misc]
+                notice = ""
+                live.refresh()
     except KeyboardInterrupt:
         return status

@@ -4,7 +4,8 @@ import click
 
 from pit import output
 from pit.exits import Exit
-from pit.head import ONE_JOBS_OWN, Json, open_head
+from pit.head import ONES_OWN, Json
+from pit.opening import open_head
 from pit.options import example, flatten, job_numbers, json_option
 from pit.safe import safe
 from pit_protocol.problem import Problem
@@ -25,7 +26,7 @@ def command(numbers: tuple[range, ...], as_json: bool) -> Exit:
             try:
                 record = head.stop(number)
             except Problem as problem:
-                if problem.status not in ONE_JOBS_OWN:
+                if problem.status not in ONES_OWN:
                     raise
                 output.tell(problem.message, problem.hint)
                 code = Exit.PROBLEM

@@ -9,14 +9,16 @@ from pathlib import Path
 import click
 
 from pit import embedded, output
-from pit.connection import CONNECT_FILE, Connection, find_project_file, is_token
+from pit.accounts import is_token
+from pit.connect_files import find_project_path, home_path
+from pit.connection import Connection
 from pit.daemons import Daemon
 from pit.embedded import Names, State
 from pit.exits import Exit
 from pit.files import read_text
 from pit.head import Head, Json, Unreachable
 from pit.options import example, json_option
-from pit.render import node_row
+from pit.views.nodes import node_row
 from pit_protocol.problem import Problem
 
 NEEDED = ("flask", "sqlalchemy", "pit_server", "pit_worker")
@@ -178,8 +180,7 @@ def _how_to_go_on(state: State) -> list[str]:
         "`pit run \"First light\" -d 'hostname' -l` in a git project runs a job",
         "`pit status` shows jobs, `pit down` stops head and worker",
     ]
-    home = Path.home() / CONNECT_FILE
-    other = find_project_file(Path.cwd()) or (home if home.is_file() else None)
+    other = find_project_path(Path.cwd()) or (home_path() if home_path().is_file() else None)
     if other:
         lines.append(f"but here {other} names the head that is used")
     return lines

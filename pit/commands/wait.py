@@ -5,7 +5,8 @@ import click
 from pit import output, render
 from pit.exits import Exit
 from pit.following import say_goes_on, wait_for_end
-from pit.head import ONE_JOBS_OWN, open_head
+from pit.head import ONES_OWN
+from pit.opening import open_head
 from pit.options import example, flatten, job_numbers, json_option
 from pit.patience import Patience
 from pit_protocol.problem import Problem
@@ -27,7 +28,7 @@ def command(numbers: tuple[range, ...], as_json: bool) -> Exit:
             try:
                 record = wait_for_end(head, number, patience)
             except Problem as problem:
-                if problem.status not in ONE_JOBS_OWN:
+                if problem.status not in ONES_OWN:
                     raise
                 output.tell(problem.message, problem.hint)
                 code = Exit.PROBLEM

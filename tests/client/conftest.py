@@ -7,7 +7,10 @@ from pathlib import Path
 import click.testing
 import pytest
 
+from pit.accounts import Account, keep_account
+from pit.address import Address
 from pit.cli import pit
+from tests.client.certificates import Certificate, a_certificate
 from tests.client.projects import git
 from tests.client.stub_head import TOKEN, Server, StubHead
 
@@ -34,6 +37,33 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def head() -> Iterator[StubHead]:
     with Server() as stub:
         yield stub
+
+
+@pytest.fixture(scope="session")
+def certificate() -> Certificate:
+    """The head's own certificate, for which nobody vouches."""
+    return a_certificate()
+
+
+@pytest.fixture
+def secure_head(certificate: Certificate, tmp_path: Path) -> Iterator[StubHead]:
+    """A head that is reached by HTTPS and shows its own certificate."""
+    with Server(certificate.serving(tmp_path)) as stub:
+        yield stub
+
+
+@pytest.fixture
+def known(secure_head: StubHead, certificate: Certificate, home: Path) -> StubHead:
+    """A head that the home knows by its certificate, with a token."""
+    (home / ".pitconnect.txt").write_text(Address(secure_head.url, (certificate.pem,)).text)
+    keep_account([certificate.pin], Account("anna", TOKEN))
+    return secure_head
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Someone sits there who can be asked; `input` of `pit_command` is what he types."""
+    monkeypatch.setattr("pit.terminal.is_interactive", lambda: True)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -15,9 +16,9 @@ from urllib.parse import parse_qs, urlsplit
 from pit_protocol.problem import Problem
 from pit_protocol.submission import Submission
 from pit_protocol.wire import from_json
+from tests.client.stub_people import SETTLED_AT, Answer, People
 
 TOKEN = "pit_a1_secret"
-SETTLED_AT = 1_765_000_000.0
 
 
 @dataclass
@@ -29,7 +30,6 @@ class Call:
     authorization: str | None
 
 
-Answer = tuple[int, Any]  # status and JSON, or bytes
 Fault = Callable[["Handler", Answer], None]
 
 
@@ -45,7 +45,7 @@ class StubHead:
     keys: dict[str, int] = field(default_factory=dict)
     jobs: dict[int, dict[str, Any]] = field(default_factory=dict)
     logs: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
-    nodes: list[dict[str, Any]] = field(default_factory=list)
+    people: People = field(default_factory=lambda: People(TOKEN))
     archive: bytes = b"archive"
     fetchable: bool = True
     batch: int = 2  # log lines in one answer
@@ -65,18 +65,25 @@ class StubHead:
 
     def answer(self, call: Call) -> Answer:
         if call.path == "/":
-            return 200, {"name": "pit", "version": "0.1.0", "cluster": "c1"}
+            return 200, self._about()
+        if call.method == "POST" and call.path in ("/login", "/users"):
+            return self.people.come_in(call.path, call.body)
         if call.authorization != f"Bearer {self.token}":
             raise Problem("unauthorized", "this token is not known", status=401)
         if call.path == "/me":
-            return 200, {"name": "anna", "full_name": "Anna A.", "admin": False}
+            return 200, self.people.records["users"]["anna"]
         if call.path == "/status":
             return 200, self._status()
-        if call.path.startswith("/nodes"):
-            return 200, self._nodes(call.path)
+        found = self.people.answer(call.method, call.path, call.query, call.body)
+        if found:
+            return found
         if call.path.startswith("/uploads/"):
             return self._upload(call)
         return self._job_route(call)
+
+    def _about(self) -> dict[str, Any]:
+        modes = {"registration": self.people.registration, "needs_setup": self.people.needs_setup}
+        return {"name": "pit", "version": "0.1.0", "cluster": "c1", **modes}
 
     def _job_route(self, call: Call) -> Answer:
         if call.path == "/jobs":
@@ -86,6 +93,10 @@ class StubHead:
         if number not in self.jobs:
             raise Problem("no_such_job", f"there is no job {number}", "`pit status` lists jobs", status=404)
         job, verb = self.jobs[number], match[2] if match else None
+        if call.method == "PATCH":
+            job.update(json.loads(call.body)["set"])
+        if call.method == "DELETE":
+            self.people.gone.append(call.path)
         if verb == "/stop":
             return self._stop(job)
         if verb == "/log":
@@ -151,17 +162,6 @@ class StubHead:
             "totals": totals,
         }
 
-    def _nodes(self, path: str) -> dict[str, Any]:
-        if path == "/nodes":
-            return {"nodes": self.nodes}
-        name = path.rpartition("/")[2]
-        found = next((node for node in self.nodes if node["name"] == name), None)
-        if found is None:
-            raise Problem(
-                "no_such_node", f"there is no node {name}", "`pit show nodes` lists them", status=404
-            )
-        return found
-
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
@@ -189,7 +189,7 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self.send(answer)
 
-    do_GET = do_POST = do_PUT = do_any
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_any
 
     def send(self, answer: Answer) -> None:
         status, body = answer
@@ -252,15 +252,22 @@ def first(action: Callable[[], None]) -> Fault:
 
 
 class Server:
-    """A stub head that listens while the `with` lasts."""
+    """A stub head that listens while the `with` lasts; with a context, by HTTPS."""
 
-    def __init__(self) -> None:
+    def __init__(self, context: ssl.SSLContext | None = None) -> None:
         self.stub = StubHead()
+        self._context = context
 
     def __enter__(self) -> StubHead:
         handler = type("BoundHandler", (Handler,), {"stub": self.stub})
         self._server = QuietServer(("127.0.0.1", 0), handler)
-        self.stub.url = f"http://127.0.0.1:{self._server.server_port}"
+        if self._context:
+            # The handshake is for the request's own thread: a refused one must not stop the server.
+            self._server.socket = self._context.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
+        scheme = "https" if self._context else "http"
+        self.stub.url = f"{scheme}://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()
         return self.stub
@@ -337,26 +344,6 @@ def a_process(group: int = 0, index: int = 0, **fields: Any) -> dict[str, Any]:
         "started_at": SETTLED_AT,
         "ended_at": SETTLED_AT + 60,
         "resources": [],
-        **fields,
-    }
-
-
-def a_node(name: str = "n0", **fields: Any) -> dict[str, Any]:
-    return {
-        "name": name,
-        "state": "online",
-        "epoch": 1,
-        "address": "127.0.0.1",
-        "cores": 8,
-        "memory_mib": 65536,
-        "slots": 16,
-        "free_slots": 15,
-        "since": SETTLED_AT,
-        "labels": {"rack": "r9"},
-        "resources": [
-            {"index": 0, "model": "GeForce GTX 1070", "kind": "gtx1070", "unit": "GPU-1", "job": 12},
-            {"index": 1, "model": "GeForce GTX 1070", "kind": "gtx1070", "unit": "GPU-2", "job": None},
-        ],
         **fields,
     }
 

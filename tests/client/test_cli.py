@@ -4,22 +4,24 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from pit.cli import COMMANDS
 from pit.cli import pit as group
-from pit.connection import find_connection
-from pit_protocol.problem import Problem
 from tests.client.conftest import Pit
-from tests.client.stub_head import Answer, Handler, Server, StubHead
+from tests.client.stub_head import Handler, Server, StubHead
+from tests.client.stub_people import Answer
+
+PROFILE = [f"profile {name}" for name in ("add", "use", "show", "remove")]
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, "put"])
+@pytest.mark.parametrize("name", [*COMMANDS, "put", "rm", *PROFILE])
 def test_every_help_ends_with_an_example(pit_command: Pit, name: str) -> None:
-    result = pit_command(name, "--help")
+    result = pit_command(*name.split(), "--help")
     assert result.exit_code == 0
     *_, label, example = result.stdout.rstrip().splitlines()
-    assert (label.strip(), example.strip().startswith("pit ")) == ("Example:", True)
+    assert (label.strip(), "pit " in example) == ("Example:", True)
 
 
 def test_the_list_of_commands_says_what_they_say_themselves(pit_command: Pit) -> None:
@@ -27,7 +29,8 @@ def test_the_list_of_commands_says_what_they_say_themselves(pit_command: Pit) ->
         command = group.get_command(None, name)  # type: ignore[arg-type]
         assert command is not None
         assert sentence in pit_command("--help").stdout
-        assert any(param.name == "as_json" for param in command.params), name
+        parts = command.commands.values() if isinstance(command, click.Group) else [command]
+        assert all(any(param.name == "as_json" for param in part.params) for part in parts), name
 
 
 def test_version(pit_command: Pit) -> None:
@@ -70,7 +73,7 @@ def test_a_refused_token_is_named_with_its_file(connected: StubHead, home: Path,
     assert result.exit_code == 1
     assert result.stderr == (
         f"pit: the head at {connected.url} does not accept the token in {home}/.pituser.txt\n"
-        f"`pit connect {connected.url}` asks for a new one\n"
+        "`pit login` gets a new one\n"
     )
 
 
@@ -116,7 +119,7 @@ def test_status_in_a_pipe_imports_nothing_heavy(connected: StubHead, pit_env: di
     )
     loaded = set(done.stdout.splitlines()[-1].split())
     assert "requests" in loaded
-    assert not loaded & {"rich", "git", "lark", "pit_grammar"}
+    assert not loaded & {"rich", "git", "lark", "pit_grammar", "cryptography"}
 
 
 def test_version_imports_nothing_but_click(pit_env: dict[str, str]) -> None:
@@ -135,8 +138,12 @@ def test_with_no_head_at_all_it_says_how_to_get_one(home: Path, pit_command: Pit
 
 def test_a_connection_without_a_token_says_so(home: Path, pit_command: Pit) -> None:
     (home / ".pitconnect.txt").write_text("https://pit.example.org\n")
-    with pytest.raises(Problem, match="there is no token for"):
-        find_connection(home)
+    result = pit_command("status")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"pit: there is no token for the head at https://pit.example.org (from {home}/.pitconnect.txt)\n"
+        "`pit login` on a terminal logs in; `pit login --with-token` reads a token from stdin\n"
+    )
 
 
 def test_a_machine_without_git_is_told_so(

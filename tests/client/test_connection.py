@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pit.connection import Account, find_connection, get_account, keep_account, parse_url
+from pit.accounts import Account, drop_account, get_account, keep_account
+from pit.address import Address, parse_address, parse_url
+from pit.connection import find_connection
 from pit_protocol.problem import Problem
+from tests.client.certificates import Certificate, a_certificate
 from tests.client.conftest import Pit
 from tests.client.projects import git
 from tests.client.stub_head import TOKEN, Server, StubHead, redirect
@@ -55,16 +58,26 @@ def test_a_projects_file_comes_before_the_homes(home: Path, tmp_path: Path) -> N
     (top / "deep/down").mkdir(parents=True)
     git(top, "init", "-q")
     (home / ".pitconnect.txt").write_text("https://home.example.org\n")
-    keep_account(Account("https://home.example.org", "anna", "pit_h_1"))
-    keep_account(Account("https://project.example.org", "anna", "pit_p_1"))
+    keep_account(["https://home.example.org"], Account("anna", "pit_h_1"))
+    keep_account(["https://project.example.org"], Account("anna", "pit_p_1"))
     assert find_connection(top / "deep").url == "https://home.example.org"
-    (top / ".pitconnect.txt").write_text("https://project.example.org\nmore lines\n")
+    (top / ".pitconnect.txt").write_text("https://project.example.org\n")
     found = find_connection(top / "deep/down")
     assert (found.url, found.source, found.token) == (
         "https://project.example.org",
         top / ".pitconnect.txt",
         "pit_p_1",
     )
+
+
+def test_the_homes_file_is_no_projects_file_also_by_a_link(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "link").symlink_to(home)
+    monkeypatch.setenv("HOME", str(tmp_path / "link"))
+    (home / ".pitconnect.txt").write_text("https://home.example.org\n")
+    (home / "deep").mkdir()
+    assert find_connection(home / "deep").source == tmp_path / "link/.pitconnect.txt"
 
 
 def test_the_way_up_ends_at_the_git_top(home: Path, tmp_path: Path) -> None:
@@ -74,18 +87,6 @@ def test_the_way_up_ends_at_the_git_top(home: Path, tmp_path: Path) -> None:
     (tmp_path / "outer/.pitconnect.txt").write_text("https://outer.example.org\n")
     with pytest.raises(Problem, match="no head is known"):
         find_connection(inner)
-
-
-def test_a_foreign_projects_head_gets_nothing(connected: StubHead, checkout: Path, pit_command: Pit) -> None:
-    with Server() as foreign:
-        (checkout / ".pitconnect.txt").write_text(f"{foreign.url}\n")
-        result = pit_command("status")
-        assert foreign.calls == []
-    assert result.exit_code == 1
-    assert result.stderr.startswith(
-        f"pit: there is no token for {foreign.url}, which {checkout}/.pitconnect.txt"
-    )
-    assert f"pit connect {foreign.url}" in result.stderr
 
 
 def test_a_redirect_is_not_followed(connected: StubHead, pit_command: Pit) -> None:
@@ -109,64 +110,66 @@ def test_no_password_of_netrc_and_no_proxy_is_used(
 
 def test_tokens_are_kept_for_their_owner_alone(home: Path) -> None:
     os.umask(0o022)
-    keep_account(Account("https://a", "anna", "pit_a_1"))
-    keep_account(Account("https://b", "bob", "pit_b_1"))
-    keep_account(Account("https://a", "anna", "pit_a_2"))
     path = home / ".pituser.txt"
+    path.touch(0o644)
+    keep_account(["https://a"], Account("anna", "pit_a_1"))
+    keep_account(["https://b"], Account("bob", "pit_b_1"))
+    keep_account(["https://a"], Account("anna", "pit_a_2"))
     assert path.read_text() == "https://b bob pit_b_1\nhttps://a anna pit_a_2\n"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [file.name for file in home.iterdir() if "part" in file.name] == []
 
 
-def test_a_token_is_not_in_a_repr() -> None:
-    keep_account(Account("https://a", "anna", "pit_a_1"))
-    assert "pit_a_1" not in repr(get_account("https://a"))
+def test_an_account_under_several_keys_is_one(home: Path) -> None:
+    keep_account(["sha256:a", "sha256:b"], Account("anna", "pit_a_1"))
+    keep_account(["https://c"], Account("carl", "pit_c_1"))
+    assert get_account(["sha256:b", "sha256:a"]) == Account("anna", "pit_a_1")
+    drop_account(Account("anna", "pit_a_1"))
+    assert (home / ".pituser.txt").read_text() == "https://c carl pit_c_1\n"
+
+
+@pytest.mark.parametrize("keys", [["https://a", "https://x"], ["https://a", "https://b"], []])
+def test_an_account_under_some_of_the_keys_is_none(keys: list[str]) -> None:
+    keep_account(["https://a"], Account("anna", "pit_a_1"))
+    keep_account(["https://b"], Account("bob", "pit_b_1"))
+    assert get_account(keys) is None
+
+
+def test_a_token_is_not_in_a_repr(home: Path) -> None:
+    (home / ".pitconnect.txt").write_text("https://a\n")
+    keep_account(["https://a"], Account("anna", "pit_a_1"))
+    assert "pit_a_1" not in repr(get_account(["https://a"])) + repr(find_connection(home))
+
+
+def test_a_connect_file_is_read_as_it_is_written(certificate: Certificate) -> None:
+    address = Address("https://pit.example.org", (certificate.pem, a_certificate().pem))
+    assert parse_address(address.text) == address
+    assert parse_address(address.text.replace("\n", "\r\n")).pins == address.pins
+    assert address.keys == (certificate.pin, address.pins[1])
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "more lines",
+        "-----BEGIN CERTIFICATE-----\nAAAA",
+        "-----BEGIN CERTIFICATE-----\n!!\n-----END CERTIFICATE-----",
+        "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----",
+        "\n".join(a_certificate().pem for _ in range(3)),
+    ],
+)
+def test_a_broken_certificate_is_not_taken_for_none(rest: str) -> None:
+    with pytest.raises(Problem):
+        parse_address(f"https://pit.example.org\n{rest}\n")
+
+
+def test_a_certificate_is_nothing_for_plain_http(certificate: Certificate) -> None:
+    with pytest.raises(Problem, match="a certificate needs https"):
+        parse_address(f"http://127.0.0.1:80\n{certificate.pem}\n")
 
 
 def test_a_broken_connection_file_is_named(home: Path, pit_command: Pit) -> None:
     (home / ".pitconnect.txt").write_text("pit.example.org\n")
     result = pit_command("status")
     assert result.exit_code == 1
-    assert result.stderr.startswith(
-        f"pit: the first line of {home}/.pitconnect.txt: 'pit.example.org' is no URL"
-    )
-
-
-class TestConnect:
-    def test_stores_address_and_token(self, head: StubHead, home: Path, pit_command: Pit) -> None:
-        result = pit_command("connect", f"{head.url}/", input=f"{TOKEN}\n")
-        assert (result.exit_code, result.stdout) == (0, f"connected to {head.url} as anna\n")
-        assert (home / ".pitconnect.txt").read_text() == f"{head.url}\n"
-        assert (home / ".pituser.txt").read_text() == f"{head.url} anna {TOKEN}\n"
-        assert pit_command("status").exit_code == 0
-
-    def test_a_known_token_is_not_asked_for_again(self, connected: StubHead, pit_command: Pit) -> None:
-        assert pit_command("connect", connected.url, input="").exit_code == 0
-
-    def test_a_known_token_that_is_refused_is_asked_for(
-        self, connected: StubHead, home: Path, pit_command: Pit
-    ) -> None:
-        connected.token = "pit_new_1"
-        result = pit_command("connect", connected.url, input="pit_new_1\n")
-        assert result.exit_code == 0
-        assert (home / ".pituser.txt").read_text() == f"{connected.url} anna pit_new_1\n"
-
-    def test_a_wrong_token_is_not_stored(self, head: StubHead, home: Path, pit_command: Pit) -> None:
-        result = pit_command("connect", head.url, input="pit_wrong_1\n")
-        assert result.exit_code == 1
-        assert "does not accept this token" in result.stderr
-        assert "pit_wrong_1" not in result.output
-        assert not (home / ".pituser.txt").exists()
-
-    def test_an_address_without_a_head_is_not_stored(self, home: Path, pit_command: Pit) -> None:
-        with Server() as gone:
-            url = gone.url
-        result = pit_command("connect", url)
-        assert result.exit_code == 1
-        assert result.stderr.startswith(f"pit: no answer from the head at {url}: connection refused")
-        assert not (home / ".pitconnect.txt").exists()
-
-    def test_plain_http_is_for_this_machine(self, pit_command: Pit) -> None:
-        result = pit_command("connect", "http://pit.example.org")
-        assert result.exit_code == 1
-        assert "write https://pit.example.org" in result.stderr
+    assert result.stderr.startswith(f"pit: {home}/.pitconnect.txt: 'pit.example.org' is no URL")

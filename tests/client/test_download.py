@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.client.conftest import Pit
-from tests.client.stub_head import Answer, Handler, StubHead, cut, cut_without_length
+from tests.client.stub_head import Handler, StubHead, cut, cut_without_length
+from tests.client.stub_people import Answer
 
 ARCHIVE = gzip.compress(os.urandom(100_000))
 

@@ -14,7 +14,8 @@ from rich.console import Console
 from pit import render
 from pit.tables import render_rich
 from tests.client.conftest import Pit
-from tests.client.stub_head import SETTLED_AT, StubHead, a_node, a_process, a_record, an_ended, first
+from tests.client.stub_head import StubHead, a_process, a_record, an_ended, first
+from tests.client.stub_people import SETTLED_AT
 
 
 def on_a_terminal(jobs: list[dict[str, object]], width: int) -> list[str]:
@@ -109,9 +110,6 @@ class TestStatus:
 
 
 class TestShow:
-    def test_me(self, connected: StubHead, pit_command: Pit) -> None:
-        assert pit_command("show", "me").stdout == "Username:  anna\nFull name: Anna A.\nAdmin:     no\n"
-
     def test_jobs_by_filter(self, connected: StubHead, pit_command: Pit) -> None:
         connected.add_job(1)
         words = [
@@ -141,22 +139,6 @@ class TestShow:
         result = pit_command("show", "jobs", word)
         assert (result.exit_code, result.stderr.startswith("pit: ")) == (2, True)
         assert connected.calls == []
-
-    def test_nodes(self, connected: StubHead, pit_command: Pit) -> None:
-        connected.nodes = [a_node()]
-        assert pit_command("show", "nodes").stdout.splitlines() == [
-            "NODE  STATE   SLOTS          CORES  MEMORY  RESOURCES",
-            "n0    online  15 of 16 free      8  64 GiB  2:gtx1070 (1 free)",
-        ]
-
-    def test_a_node(self, connected: StubHead, pit_command: Pit) -> None:
-        connected.nodes = [a_node()]
-        lines = pit_command("show", "node:n0").stdout.splitlines()
-        assert lines[:2] == ["Node name: n0", "State:     ONLINE"]
-        assert lines[-2:] == [
-            '  0: "GeForce GTX 1070" aka "gtx1070", held by job 12',
-            '  1: "GeForce GTX 1070" aka "gtx1070"',
-        ]
 
     @pytest.mark.parametrize("word", ["job:12", "12"])
     def test_a_job_with_processes_and_events(self, connected: StubHead, pit_command: Pit, word: str) -> None:
@@ -189,4 +171,4 @@ class TestShow:
     def test_a_word_that_names_nothing(self, connected: StubHead, pit_command: Pit) -> None:
         result = pit_command("show", "everything")
         assert result.exit_code == 2
-        assert result.stderr.startswith("pit: there is no 'everything' to show; there are me, jobs, nodes")
+        assert result.stderr.startswith("pit: there is no 'everything' to show; there are me, users, groups")

@@ -53,7 +53,7 @@ class TestWait:
         result = pit_command("wait", "1")
         assert result.exit_code == 3
         assert result.stdout == "job 1 failed: process 0.0 ended with exit code 7\n"
-        assert {call.query["wait_s"] for call in connected.called("/jobs/1")} == {"20.0"}
+        assert {call.query["wait_s"] for call in connected.called("/jobs/1")} == {"10.0"}
         assert result.stderr.endswith("pit: the head is back\n")
 
     def test_an_unknown_job_is_a_problem_and_the_others_are_waited_for(

@@ -17,7 +17,8 @@ from pit.embedded import State, environment, fold
 
 HEAD = """
 import json, pathlib, sys, threading
-from tests.client.stub_head import Handler, QuietServer, StubHead, a_node
+from tests.client.stub_head import Handler, QuietServer, StubHead
+from tests.client.stub_people import a_node
 
 options = dict(zip(sys.argv[2::2], sys.argv[3::2]))
 home = pathlib.Path(options["--home"])
@@ -32,12 +33,14 @@ if (home / "broken").exists():
     sys.exit("the head is broken\\nbeyond repair")
 stub = StubHead(token="pit_x_1")
 
-def nodes(path):
+def node(method, path, query, body):
+    if path != "/nodes/" + (home / "node").read_text():
+        return None
     epochs = home.parent / "worker.epochs"
     epoch = len(epochs.read_text()) if epochs.exists() else 0
-    return a_node((home / "node").read_text(), state="online" if epoch else "new", epoch=epoch)
+    return 200, a_node(path.rpartition("/")[2], state="online" if epoch else "new", epoch=epoch)
 
-stub._nodes = nodes
+stub.people.answer = node
 for job in json.loads((home / "jobs.json").read_text()) if (home / "jobs.json").exists() else ():
     stub.add_job(job)
 host, _, port = options["--bind"].partition(":")

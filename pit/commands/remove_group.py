@@ -1,0 +1,26 @@
+"""`pit remove-group`: take something out of an access group."""
+
+import click
+
+from pit import output
+from pit.entities import GROUPED, parse_entity, parse_group
+from pit.exits import Exit
+from pit.opening import open_head
+from pit.options import example, json_option
+from pit.safe import safe
+
+
+@click.command("remove-group", epilog=example("pit remove-group user:anna students"))
+@click.argument("entity", metavar="ENTITY")
+@click.argument("group", metavar="GROUP")
+@json_option
+def command(entity: str, group: str, as_json: bool) -> Exit:
+    """Take ENTITY out of GROUP: a user, a job, a node, or one resource of a node."""
+    target, name = parse_entity(entity, GROUPED, resources=True), parse_group(group)
+    with open_head() as head:
+        head.remove_group(target.path, name)
+    if as_json:
+        output.show_json({"entity": str(target), "group": name})
+    else:
+        output.show(f"{safe(target)} is not in group:{safe(name)}")
+    return Exit.DONE

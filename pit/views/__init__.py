@@ -1,0 +1,1 @@
+"""What `pit show` prints, one noun per file."""

@@ -1,0 +1,74 @@
+"""Jobs: many by filter, or one with all that is known of it."""
+
+import time
+from collections.abc import Sequence
+
+import click
+
+from pit import job_view, output, render
+from pit.head import Head, Params
+from pit.options import job_number
+from pit.tables import Section
+from pit.times import parse_time
+from pit_protocol.states import JobState, Outcome
+
+FILTERS = ("user", "state", "outcome", "title", "since", "till", "asc", "desc", "limit", "offset")
+ORDERS = ("date", "title", "user", "state")
+
+
+def parse_filters(words: Sequence[str]) -> dict[str, str | float]:
+    """The head's parameters for `user=jill since=2026-04`."""
+    filters: dict[str, str | float] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or key not in FILTERS:
+            raise click.UsageError(f"{word!r} is no filter; write {', '.join(FILTERS)}, each with =VALUE")
+        if key == "state":
+            key = _state_key(value)
+        filters[key] = _filter_value(key, value, time.time())
+    return filters
+
+
+def show_jobs(head: Head, filters: Params, as_json: bool) -> None:
+    answer = head.jobs(filters)
+    if as_json:
+        output.show_json(answer)
+        return
+    rows = [render.job_row(job, time.time()) for job in answer["jobs"]]
+    more = max(0, answer["total"] - int(filters.get("offset") or 0) - len(rows))
+    output.show_table(render.JOB_COLUMNS, [Section("", rows, more)])
+
+
+def show_job(head: Head, name: str, as_json: bool) -> None:
+    job, now = head.job(job_number(name)), time.time()
+    if as_json:
+        output.show_json(job)
+        return
+    output.show(job_view.job_text(job, now))
+    if job["processes"]:
+        output.show("")
+        output.show_table(job_view.PROCESS_COLUMNS, [job_view.process_section(job, now)])
+    if job["events"]:
+        output.show("")
+        output.show_table(job_view.EVENT_COLUMNS, [job_view.event_section(job)])
+
+
+def _state_key(value: str) -> str:
+    if value in list(JobState):
+        return "state"
+    if value in list(Outcome):
+        return "outcome"
+    raise click.UsageError(f"there is no state {value!r}; there are {', '.join((*JobState, *Outcome))}")
+
+
+def _filter_value(key: str, value: str, now: float) -> str | float:
+    if key in ("since", "till"):
+        try:
+            return parse_time(value, now)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from None
+    if key in ("asc", "desc") and value not in ORDERS:
+        raise click.UsageError(f"jobs are ordered by {', '.join(ORDERS)}, not by {value!r}")
+    if key in ("limit", "offset") and not (value.isascii() and value.isdecimal()):
+        raise click.UsageError(f"{key} is a number, not {value!r}")
+    return value
