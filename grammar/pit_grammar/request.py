@@ -4,7 +4,7 @@ A value that exists keeps the rules of the language; a broken rule is refused wi
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from pit_grammar.errors import BrokenRule, shorten
@@ -112,6 +112,14 @@ class ProcessGroup:
         """The needs that are neither `cpu` nor `mem`."""
         return tuple(need for need in self.needs if need.kind not in UNITS)
 
+    def renamed(self, meanings: Mapping[str, str]) -> "ProcessGroup":
+        """The same with kinds called by other names."""
+        needs: dict[str, Need] = {}
+        for need in self.needs:
+            same = replace(need, kind=meanings.get(need.kind, need.kind))
+            needs[same.kind] = needs[same.kind].plus(same) if same.kind in needs else same
+        return replace(self, needs=tuple(needs.values()))
+
     def _units_of(self, kind: str) -> int | None:
         return next((need.low for need in self.needs if need.kind == kind), None)
 
@@ -142,6 +150,17 @@ class Request:
     def max_processes(self) -> int:
         """The processes beyond which the job does not grow."""
         return sum(group.count.high for group in self.groups)
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The GPUs that are asked for, by the names that were used."""
+        return frozenset(need.kind for group in self.groups for need in group.gpus)
+
+    def renamed(self, meanings: Mapping[str, str]) -> "Request":
+        """The same request with kinds called by other names; two that become one are added up."""
+        if not self.kinds & meanings.keys():
+            return self
+        return Request(tuple(group.renamed(meanings) for group in self.groups))
 
     def __str__(self) -> str:
         return ",".join(map(str, self.groups))

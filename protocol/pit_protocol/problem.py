@@ -24,5 +24,5 @@ class Problem(Exception):
             str(body.get("code", "unknown")),
             str(body.get("message", "the head gave no reason")),
             str(body.get("hint", "")),
-            status=int(body.get("status", 500)),
+            status=status if isinstance(status := body.get("status"), int) else 500,
         )

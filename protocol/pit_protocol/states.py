@@ -54,6 +54,8 @@ class NodeState(StrEnum):
     NEW = "new"  # registered, never heard of
     ONLINE = "online"
     OFFLINE = "offline"  # silent for longer than its lease
+    DRAINING = "draining"  # by its admin: takes no new processes, those that run go on
+    MAINTENANCE = "maintenance"  # by its admin: out of use, nothing runs there
 
 
 class KilledBy(StrEnum):

@@ -6,9 +6,11 @@ import secrets
 from flask import Flask, Response, jsonify
 from sqlalchemy.exc import DBAPIError
 from werkzeug.exceptions import HTTPException
+from werkzeug.middleware.proxy_fix import ProxyFix
 
 from pit_protocol import API_PREFIX
 from pit_protocol.problem import Problem
+from pit_server import tls
 from pit_server.api import BLUEPRINTS
 from pit_server.api.policy import admit
 from pit_server.bells import PREPARER, SCHEDULER, WATCHER, Bells
@@ -20,6 +22,8 @@ from pit_server.duties.scheduling import Scheduling
 from pit_server.duties.watching import Watching
 from pit_server.head import Head
 from pit_server.services import cluster
+from pit_server.services.registration import APPROVE, CLOSED, OPEN, Door
+from pit_server.services.throttle import TooMany
 from pit_server.settings import Settings
 from pit_server.store.paths import DataRoot
 
@@ -38,7 +42,26 @@ def create_head(settings: Settings) -> Head:
     with database.write() as session:
         cluster_id = cluster.find_id(session)
     watching = Watching(database, settings.offline_after_s)
-    return Head(settings, bells, database, data, Scheduling(database), watching, cluster_id)
+    return Head(
+        settings, bells, database, data, Scheduling(database), watching, _door(settings, database), cluster_id
+    )
+
+
+def _door(settings: Settings, database: Database) -> Door:
+    mode = settings.registration
+    if mode == "auto":
+        # What is said to a proxy on loopback may come from anywhere.
+        is_alone = tls.is_on_loopback(settings) and not settings.proxies and not settings.url
+        mode = OPEN if is_alone else APPROVE
+    if mode not in (OPEN, APPROVE, CLOSED):
+        raise Problem("bad_settings", f"registration must be auto, open, approve or closed, not {mode!r}")
+    return Door(
+        database,
+        mode,
+        cost=settings.bcrypt_cost,
+        per_minute=settings.logins_per_minute,
+        token_days=settings.token_days,
+    )
 
 
 def start_duties(head: Head) -> None:
@@ -53,6 +76,8 @@ def create_app(head: Head) -> Flask:
     app.json.sort_keys = False  # type: ignore[attr-defined]
     app.extensions["pit"] = head
     app.before_request(admit)
+    if head.settings.proxies:
+        app.wsgi_app = ProxyFix(app.wsgi_app, x_for=head.settings.proxies)  # type: ignore[method-assign]
     for blueprint in BLUEPRINTS:
         app.register_blueprint(blueprint, url_prefix=API_PREFIX + (blueprint.url_prefix or ""))
     app.register_error_handler(Problem, _problem)
@@ -66,6 +91,8 @@ def _problem(problem: Problem) -> Response:
     response = jsonify(problem.to_json())
     response.status_code = problem.status
     response.mimetype = "application/problem+json"
+    if isinstance(problem, TooMany):
+        response.headers["Retry-After"] = str(problem.retry_after_s)
     return response
 
 

@@ -6,6 +6,7 @@ from pit_server.bells import Bells
 from pit_server.db.database import Database
 from pit_server.duties.scheduling import Scheduling
 from pit_server.duties.watching import Watching
+from pit_server.services.registration import Door
 from pit_server.settings import Settings
 from pit_server.store.paths import DataRoot
 
@@ -18,4 +19,5 @@ class Head:
     data: DataRoot
     scheduling: Scheduling
     watching: Watching
+    door: Door
     cluster: str  # id of the cluster, made once

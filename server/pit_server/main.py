@@ -7,12 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
+from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from pit_protocol import __version__
 from pit_protocol.problem import Problem
+from pit_server import tls
 from pit_server.app import create_head
+from pit_server.db.models import Node, User
 from pit_server.head import Head
-from pit_server.services import nodes, people
+from pit_server.services import audit, names, nodes, people, tokens
 from pit_server.settings import Settings, load
 
 home_option = click.option(
@@ -72,10 +76,9 @@ def setup(home: Path, user: str, node: str, user_file: Path, node_file: Path) ->
     Example: pit-head setup --home pit --user anna --node n0 --user-file user.token --node-file node.token
     """
     head = create_head(_settings(home))
-    now = time.time()
     with head.database.write() as session:
-        user_id = people.add_user(session, user, is_admin=True, now=now).id
-        node_id = nodes.add_node(session, node, now=now).id
+        user_id = _user(session, user, is_admin=True)
+        node_id = _node(session, node)
     if not _is_good(head, user_file):
         _write_token(head, user_file, user_id=user_id)
     if not _is_good(head, node_file):
@@ -89,29 +92,44 @@ def setup(home: Path, user: str, node: str, user_file: Path, node_file: Path) ->
 def add_user(home: Path, name: str, admin: bool) -> None:
     """Add user NAME, or just make a new token for it, and print the token.
 
-    Example: pit-head add-user --home /srv/pit anna
+    It is the way in for an admin who has lost his password; people register by `pit connect URL`.
+
+    Example: pit-head add-user --home /srv/pit anna | pit login --with-token
     """
     head = create_head(_settings(home))
-    now = time.time()
     with head.database.write() as session:
-        user = people.add_user(session, name, is_admin=admin, now=now)
-        days = head.settings.token_days
-        click.echo(people.issue_token(session, user_id=user.id, now=now, days=days, label="add-user"))
+        user_id = _user(session, name, is_admin=admin)
+        click.echo(_issue(head, session, user_id=user_id, label="add-user"))
+        audit.note(session, "console", "add-user", f"user:{name}", now=time.time())
 
 
-@cli.command("add-node")
+@cli.command()
 @home_option
-@click.argument("name")
-def add_node(home: Path, name: str) -> None:
-    """Add node NAME, or just make a new token for its worker, and print the token.
+def connect(home: Path) -> None:
+    """Print the .pitconnect.txt to hand out: the head's address and its certificate.
 
-    Example: pit-head add-node --home /srv/pit n0 > node.token
+    Example: pit-head connect --home /srv/pit > .pitconnect.txt
     """
-    head = create_head(_settings(home))
-    now = time.time()
-    with head.database.write() as session:
-        node = nodes.add_node(session, name, now=now)
-        click.echo(people.issue_token(session, node_id=node.id, now=now, days=None, label="add-node"))
+    click.echo(tls.connect_text(_settings(home)), nl=False)
+
+
+def _user(session: Session, name: str, *, is_admin: bool) -> int:
+    """The id of the user of that name, made if there is none yet."""
+    user = session.execute(select(User).where(User.name == name)).scalar_one_or_none()
+    if user is None:
+        user = people.add(session, name, now=time.time(), is_admin=is_admin)
+    elif user.removed_at is not None:
+        raise names.exists("removed user", name)
+    elif is_admin:
+        user.is_admin = user.is_active = True
+    return user.id
+
+
+def _node(session: Session, name: str) -> int:
+    node = session.execute(
+        select(Node).where(Node.name == name, Node.removed_at.is_(None))
+    ).scalar_one_or_none()
+    return node.id if node else nodes.add(session, name, now=time.time()).id
 
 
 def _settings(home: Path) -> Settings:
@@ -123,18 +141,22 @@ def _is_good(head: Head, file: Path) -> bool:
         return False
     try:
         with head.database.read() as session:
-            people.find_caller(session, file.read_text().strip(), now=time.time())
+            tokens.find_caller(session, file.read_text().strip(), now=time.time())
     except Problem:
         return False
     return True
 
 
-def _write_token(head: Head, file: Path, *, user_id: int | None = None, node_id: int | None = None) -> None:
-    days = head.settings.token_days if user_id is not None else None
+def _issue(head: Head, session: Session, *, label: str, **owner: int) -> str:
+    now = time.time()
+    days = head.settings.token_days if "user_id" in owner else None
+    expires_at = None if days is None else now + days * tokens.DAY_S
+    return tokens.issue(session, now=now, expires_at=expires_at, label=label, **owner)[1]  # type: ignore[arg-type]
+
+
+def _write_token(head: Head, file: Path, **owner: int) -> None:
     with head.database.write() as session:
-        token = people.issue_token(
-            session, user_id=user_id, node_id=node_id, now=time.time(), days=days, label="setup"
-        )
+        token = _issue(head, session, label="setup", **owner)
     partial = file.with_name(file.name + ".part")
     partial.unlink(missing_ok=True)
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -27,6 +27,7 @@ class Settings:
     bcrypt_cost: int = 12
     logins_per_minute: int = 10  # bad ones, for each account and each address
     join_code_s: float = 3600.0  # how long a node may take to join
+    proxies: int = 0  # in front of the head: how many of them are believed about whom they speak for
     threads: int = 128  # each held beat, log or status request occupies one
     git_protocols: str = "https,ssh"  # what the head fetches from
     prepare_parallel: int = 2

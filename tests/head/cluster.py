@@ -49,6 +49,20 @@ class Caller:
     def post(self, path: str, **options: Any) -> TestResponse:
         return self.call("POST", path, **options)
 
+    def put(self, path: str, **properties: str) -> TestResponse:
+        return self.call("PUT", path, json={"set": properties})
+
+    def patch(self, path: str, **properties: str) -> TestResponse:
+        return self.call("PATCH", path, json={"set": properties})
+
+    def delete(self, path: str) -> TestResponse:
+        return self.call("DELETE", path)
+
+    def ok(self, answer: TestResponse) -> Any:
+        """The body of an answer that must be a good one."""
+        assert answer.status_code in (200, 201), answer.json
+        return answer.json
+
 
 class Person(Caller):
     """A user with a client."""

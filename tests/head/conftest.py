@@ -9,10 +9,12 @@ from typing import Any, TypeVar
 
 import pytest
 from flask import Flask
+from sqlalchemy import select
 
 from pit_server.app import create_app, create_head
+from pit_server.db.models import Node
 from pit_server.head import Head
-from pit_server.services import nodes, people
+from pit_server.services import nodes, people, tokens
 from pit_server.settings import Settings
 from tests.head.cluster import NOW, Person, Worker, an_inventory, prepare, skip_preparation
 from tests.head.postgres import Postgres, find_binaries
@@ -65,7 +67,9 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def settings(tmp_path: Path, database_url: str) -> Settings:
-    return Settings(home=tmp_path / "home", database_url=database_url, git_protocols="https,ssh,file")
+    return Settings(
+        home=tmp_path / "home", database_url=database_url, git_protocols="https,ssh,file", bcrypt_cost=4
+    )
 
 
 @pytest.fixture
@@ -95,8 +99,10 @@ def a_user(app: Flask, head: Head) -> Callable[..., Person]:
         name: str = "anna", *, admin: bool = False, now: float = 0.0, days: float | None = None
     ) -> Person:
         with head.database.write() as session:
-            user = people.add_user(session, name, is_admin=admin, now=NOW)
-            return Person(app, name, people.issue_token(session, user_id=user.id, now=now or NOW, days=days))
+            user = people.add(session, name, is_admin=admin, now=NOW)
+            expires_at = None if days is None else (now or NOW) + days * tokens.DAY_S
+            _, token = tokens.issue(session, user_id=user.id, now=now or NOW, expires_at=expires_at)
+            return Person(app, name, token)
 
     return build
 
@@ -105,8 +111,9 @@ def a_user(app: Flask, head: Head) -> Callable[..., Person]:
 def a_node(app: Flask, head: Head) -> Callable[..., Worker]:
     def build(name: str = "n0", *, joins: bool = True, **inventory: Any) -> Worker:
         with head.database.write() as session:
-            node = nodes.add_node(session, name, now=NOW)
-            token = people.issue_token(session, node_id=node.id, now=NOW, days=None)
+            known = session.execute(select(Node).where(Node.name == name)).scalar_one_or_none()
+            node = known or nodes.add(session, name, now=NOW)  # known: by another worker
+            _, token = tokens.issue(session, node_id=node.id, now=NOW, expires_at=None)
         worker = Worker(app, name, token)
         if joins:
             worker.hello(an_inventory(**inventory))
@@ -118,6 +125,23 @@ def a_node(app: Flask, head: Head) -> Callable[..., Worker]:
 @pytest.fixture
 def anna(a_user: Callable[..., Person]) -> Person:
     return a_user("anna")
+
+
+@pytest.fixture
+def root(a_user: Callable[..., Person]) -> Person:
+    return a_user("root", admin=True)
+
+
+@pytest.fixture
+def a_group(root: Person) -> Callable[..., None]:
+    """A group with these members."""
+
+    def build(name: str, *members: str) -> None:
+        root.ok(root.put(f"/groups/{name}"))
+        for member in members:
+            root.ok(root.put(f"/users/{member}/groups/{name}"))
+
+    return build
 
 
 @pytest.fixture

@@ -34,7 +34,15 @@ def test_a_node_shows_what_its_worker_said(anna: Person, a_node: Callable[..., W
     assert node == anna.get("/nodes/n0").json
     assert (node["state"], node["cores"], node["memory_mib"], node["slots"]) == ("online", 4, 2048, 8)
     assert node["resources"] == [
-        {"index": 0, "model": "NVIDIA A100", "kind": "nvidiaa100", "unit": "NVIDIAA100-0", "job": None}
+        {
+            "index": 0,
+            "model": "NVIDIA A100",
+            "kind": "a100",
+            "aliases": ["a100"],
+            "unit": "NVIDIAA100-0",
+            "groups": [],
+            "job": None,
+        }
     ]
     assert anna.get("/nodes/n9").status_code == 404
 
@@ -70,15 +78,21 @@ def test_a_beat_of_an_epoch_to_come_is_refused(worker: Worker) -> None:
 
 
 def test_a_worker_cannot_speak_for_another_nodes_process(
-    head: Head, a_node: Callable[..., Worker], a_placed_job: Callable[..., int], anna: Person
+    head: Head,
+    a_node: Callable[..., Worker],
+    a_placed_job: Callable[..., int],
+    anna: Person,
+    a_user: Callable[..., Person],
 ) -> None:
     owner, stranger = a_node("n0"), a_node("n1")
     number = a_placed_job("[]@n0")
     (process,) = owner.orders()
-    (order,) = stranger.beat(ended(process, 0), chunks=[a_chunk(process, b"mine\n")]).orders
-    assert (order.process, order.wish, order.spec) == (process, Wish.FORGET, None)
-    (order,) = stranger.beat(running(process)).orders
-    assert (order.wish, order.spec) == (Wish.STOP, None)
+    for report in (ended(process, 0), running(process)):
+        chunk, body = a_chunk(process, b"mine\n")
+        answer = stranger.send(Beat(stranger.epoch, stranger.boot_id, 0, 0, (report,), (chunk,)), [body])
+        assert (answer.status_code, answer.json["code"]) == (403, "not_yours")
+    root = a_user("root", admin=True)
+    assert {entry["actor"] for entry in root.get("/audit").json["entries"]} == {"node:n1"}
     assert anna.job(number)["state"] == "starting"
     assert stored(head, number) == b""
     assert owner.orders()[process].wish is Wish.RUN

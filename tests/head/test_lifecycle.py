@@ -89,11 +89,11 @@ def test_processes_know_one_another(head: Head, a_node: Callable[..., Worker], a
         ({"exit_code": 0}, "succeeded", ""),
         ({"exit_code": 3}, "failed", "process 0.0 ended with exit code 3"),
         ({"exit_code": None, "signal": 9}, "failed", "process 0.0 was ended by signal 9"),
-        ({"exit_code": None, "reason": "no such image"}, "failed", "process 0.0 no such image"),
+        ({"exit_code": None, "reason": "no such image"}, "failed", "process 0.0 ended: no such image"),
         (
-            {"exit_code": None, "killed_by": KilledBy.REBOOT, "reason": "was lost"},
+            {"exit_code": None, "killed_by": KilledBy.REBOOT, "reason": "the node was rebooted"},
             "lost",
-            "process 0.0 was lost",
+            "process 0.0 ended: the node was rebooted",
         ),
     ],
 )

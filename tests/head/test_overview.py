@@ -8,7 +8,7 @@ import pytest
 from pit_protocol import __version__
 from pit_server.head import Head
 from pit_server.services import jobs
-from pit_server.services.people import Caller
+from pit_server.services.tokens import Caller
 from tests.head.cluster import NOW, Person, Worker, ended
 
 
@@ -22,8 +22,15 @@ def numbers(answer: Any) -> list[int]:
 
 
 def test_the_front_door_says_what_this_is(head: Head, anna: Person) -> None:
-    assert anna.get("/").json == {"name": "pit", "version": __version__, "cluster": head.cluster}
-    assert anna.get("/me").json == {"name": "anna", "full_name": "", "admin": False}
+    assert anna.get("/").json == {
+        "name": "pit",
+        "version": __version__,
+        "cluster": head.cluster,
+        "registration": "open",
+        "needs_setup": False,
+    }
+    me = anna.get("/me").json
+    assert (me["name"], me["admin"], me["groups"]) == ("anna", False, [])
 
 
 def test_what_is_not_there_is_told_as_a_problem(anna: Person) -> None:

@@ -16,13 +16,19 @@ from pit_server.head import Head
 from pit_server.settings import Settings
 from tests.head.cluster import NOW, Caller, Person, Worker, a_submission
 
-VALUES = {"number": "1", "sha256": "0" * 64, "name": "n0"}
+VALUES = {"number": "1", "sha256": "0" * 64, "name": "n0", "group": "g", "index": "0", "token_id": "1"}
 METHODS = {"GET", "POST", "PUT", "DELETE", "PATCH"}
 JOB_ROUTES = [
     ("GET", "/jobs/{}"),
     ("POST", "/jobs/{}/stop"),
     ("GET", "/jobs/{}/log"),
     ("GET", "/jobs/{}/archive"),
+]
+CHANGING_JOB_ROUTES = [
+    ("PATCH", "/jobs/{}"),
+    ("DELETE", "/jobs/{}"),
+    ("PUT", "/jobs/{}/groups/g"),
+    ("DELETE", "/jobs/{}/groups/g"),
 ]
 
 
@@ -58,21 +64,21 @@ def test_without_a_token_only_the_front_door_answers(app: Flask) -> None:
     with app.test_client() as client:
         answers = {
             (method, path): client.open("/api/v1" + path, method=method).status_code
-            for method, path in routes(app, Who.USER, Who.NODE)
+            for method, path in routes(app, *set(Who) - {Who.ANYONE})
         }
         assert set(answers.values()) == {401}, answers
         assert client.get("/api/v1/").status_code == 200
 
 
 def test_a_users_token_opens_no_route_of_nodes(app: Flask, anna: Person) -> None:
-    for method, path in routes(app, Who.NODE):
+    for method, path in routes(app, Who.NODE, Who.JOIN):
         answer = anna.call(method, path)
         assert (answer.status_code, answer.json["code"]) == (403, "wrong_kind_of_token"), path
 
 
 def test_a_nodes_token_opens_no_route_of_users(app: Flask, a_node: Callable[..., Worker]) -> None:
     worker = a_node()
-    for method, path in routes(app, Who.USER):
+    for method, path in routes(app, Who.USER, Who.ADMIN, Who.JOIN):
         answer = worker.call(method, path)
         assert (answer.status_code, answer.json["code"]) == (403, "wrong_kind_of_token"), path
 
@@ -129,9 +135,9 @@ def test_another_users_job_does_not_exist(
     a_node()
     number = a_waiting_job(with_tree=True)
     berta = a_user("berta")
-    for method, path in JOB_ROUTES:
-        hers = berta.call(method, path.format(number))
-        nobodys = berta.call(method, path.format(999))
+    for method, path in JOB_ROUTES + CHANGING_JOB_ROUTES:
+        hers = berta.call(method, path.format(number), json={"set": {"title": "x"}})
+        nobodys = berta.call(method, path.format(999), json={"set": {"title": "x"}})
         assert hers.status_code == nobodys.status_code == 404, path
         assert hers.text.replace(f"job {number}", "job 999") == nobodys.text
 

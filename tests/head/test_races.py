@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from pit_protocol.states import KilledBy, NodeState
 from pit_server.head import Head
 from pit_server.services import jobs, nodes
-from pit_server.services.people import Caller
+from pit_server.services.tokens import Caller
 from tests.head.cluster import NOW, Person, Worker, ended, killed, running
 from tests.head.postgres import wait_for_blocked
 from tests.head.test_lifecycle import held, illegal_moves

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from pit_grammar import parse
 from pit_server.scheduler.capacity import NodeView
-from pit_server.scheduler.plan import JobPlacement, Plan, plan
+from pit_server.scheduler.plan import JobPlacement, Plan, Waiting, plan
 
 
 def a_view(
@@ -19,7 +19,7 @@ def a_view(
 
 def planned(requests: Iterable[str], *views: NodeView) -> Plan:
     """The plan for a queue of requests; their numbers are 1, 2, 3…"""
-    return plan([(number, parse(text)) for number, text in enumerate(requests, 1)], views)
+    return plan([Waiting(number, parse(text)) for number, text in enumerate(requests, 1)], views)
 
 
 def numbers(made: Plan) -> list[int]:

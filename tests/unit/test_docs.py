@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 import pytest
+from flask import Flask
 
 import pit_server.settings
 import pit_worker.settings
@@ -24,6 +25,8 @@ from pit_protocol.states import (
 )
 from pit_server.api import BLUEPRINTS
 from pit_server.main import cli as head_cli
+from pit_server.services import aliases, groups, jobs, nodes, people
+from pit_server.services.rights import RIGHTS, Tie
 from pit_server.store.paths import relative_paths
 
 ROOT = Path(__file__).parents[2]
@@ -55,18 +58,52 @@ def test_every_route_is_documented(app_routes: list[str]) -> None:
     assert [route for route in app_routes if f"`{route}`" not in text] == []
 
 
+def test_the_docs_say_who_may_call_each_route() -> None:
+    documented = dict(re.findall(r"^\| `([A-Z]+ /api[^`]*)` \| (\w+) \|", reference("api.md"), re.MULTILINE))
+    app = _routes()
+    declared = {
+        f"{method} {re.sub(r'<int:', '<', rule.rule)}": app.view_functions[rule.endpoint].who  # type: ignore[attr-defined]
+        for rule in app.url_map.iter_rules()
+        for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
+    }
+    assert documented == declared
+
+
+def test_the_docs_have_the_table_of_rights() -> None:
+    text = reference("rights.md")
+    for act, ties in RIGHTS.items():
+        cells = ["yes" if tie in ties else "-" for tie in (Tie.OWNER, Tie.MEMBER)]
+        admin = "yes" if Tie.ADMIN in ties else "-"
+        assert f"| {act} | {cells[0]} | {cells[1]} | - | {admin} |" in text
+
+
+def test_every_property_is_documented() -> None:
+    rows = dict(re.findall(r"^\| (user|group|alias|node|job) \| (.*) \|$", reference("api.md"), re.MULTILINE))
+    for kind, module in {
+        "user": people,
+        "group": groups,
+        "alias": aliases,
+        "node": nodes,
+        "job": jobs,
+    }.items():
+        assert [prop.name for prop in module.PROPERTIES if f"`{prop.name}" not in rows[kind]] == []
+
+
 @pytest.fixture
 def app_routes() -> list[str]:
-    from flask import Flask
-
-    app = Flask("routes", static_folder=None)
-    for blueprint in BLUEPRINTS:
-        app.register_blueprint(blueprint, url_prefix="/api/v1" + (blueprint.url_prefix or ""))
+    app = _routes()
     return [
         f"{method} {re.sub(r'<int:', '<', rule.rule)}"
         for rule in app.url_map.iter_rules()
         for method in sorted((rule.methods or set()) - {"HEAD", "OPTIONS"})
     ]
+
+
+def _routes() -> Flask:
+    app = Flask("routes", static_folder=None)
+    for blueprint in BLUEPRINTS:
+        app.register_blueprint(blueprint, url_prefix="/api/v1" + (blueprint.url_prefix or ""))
+    return app
 
 
 def test_every_setting_is_documented() -> None:

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pit_grammar import parse
-from pit_server.scheduler.capacity import NodeView
-from pit_server.scheduler.plan import Plan, plan
+from pit_server.scheduler.capacity import Access, NodeView
+from pit_server.scheduler.plan import Plan, Waiting, plan
 from tests.unit.placing import a_view, nodes_of, numbers, planned, units_of
 
 
@@ -225,7 +225,7 @@ clusters = st.lists(
 @settings(max_examples=300, deadline=None)
 @given(st.lists(requests, max_size=6), clusters)
 def test_no_plan_gives_away_more_than_there_is(queue: list[str], views: list[NodeView]) -> None:
-    made = plan([(number, parse(text)) for number, text in enumerate(queue)], views)
+    made = plan([Waiting(number, parse(text)) for number, text in enumerate(queue)], views)
     assert sorted([*numbers(made), *made.reasons]) == list(range(len(queue)))
     assert all(made.reasons.values())
     _check_nothing_twice(made, views)
@@ -259,3 +259,30 @@ def _check_whole(text: str, processes, views: dict[int, NodeView]) -> None:
             for need in group.gpus:
                 if need.kind != "gpu":
                     assert sum(kind == need.kind for kind, _ in process.share.units) >= need.low
+
+
+def test_a_closed_node_takes_nothing_of_who_may_not_use_it() -> None:
+    closed = Access(closed_nodes=frozenset({0}))
+    made = plan([Waiting(1, parse("[]"), closed), Waiting(2, parse("[]"))], [a_view("n0")])
+    assert numbers(made) == [2]
+    assert made.reasons[1] == "no node is online"
+
+
+def test_a_closed_unit_is_no_unit() -> None:
+    closed = Access(closed_units=frozenset({(0, "a100-0")}))
+    made = plan([Waiting(1, parse("[gpu]"), closed), Waiting(2, parse("[a100]"), closed)], [a_view(a100=2)])
+    assert [units_of(job) for job in made.placements] == [[["a100-1"]]]
+    assert made.reasons[2] == "needs 1 a100, 0 free"
+
+
+def test_who_waits_does_not_withhold_what_he_may_not_use() -> None:
+    closed = Access(closed_units=frozenset({(0, "a100-0")}))
+    queue = [Waiting(1, parse("[2:a100]"), closed), Waiting(2, parse("[a100]")), Waiting(3, parse("[a100]"))]
+    made = plan(queue, [a_view(a100=2)])
+    assert [(job.number, units_of(job)) for job in made.placements] == [(2, [["a100-0"]])]
+
+
+def test_the_same_request_of_one_with_other_rights_is_tried_anew() -> None:
+    closed = Access(closed_nodes=frozenset({0}))
+    queue = [Waiting(1, parse("[a100]"), closed), Waiting(2, parse("[a100]"))]
+    assert numbers(plan(queue, [a_view(a100=1)])) == [2]

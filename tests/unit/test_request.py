@@ -221,3 +221,11 @@ def test_a_hundred_kilobytes_are_refused_within_milliseconds(text: str) -> None:
     with pytest.raises(RequestError, match="characters; put like processes into one group"):
         parse(text)
     assert time.perf_counter() - start < 0.02
+
+
+def test_a_request_by_other_names_is_the_same_request() -> None:
+    request = parse("2:[a100,2:cheap],[gpu]@n0")
+    assert request.kinds == {"a100", "cheap", "gpu"}
+    assert str(request.renamed({"cheap": "gtx1070"})) == "2:[a100,2:gtx1070],[gpu]@n0"
+    assert str(request.renamed({"cheap": "a100"})) == "2:[3:a100],[gpu]@n0"
+    assert request.renamed({"h100": "a100"}) is request

@@ -2,14 +2,20 @@
 
 from flask import Blueprint
 
-from pit_server.api import job_files, jobs, me, nodes, overview, uploads
-
-BLUEPRINTS: tuple[Blueprint, ...] = (
-    me.blueprint,
-    uploads.blueprint,
-    jobs.blueprint,
-    job_files.blueprint,
-    overview.blueprint,
-    nodes.blueprint,
-    nodes.worker_blueprint,
+from pit_server.api import (
+    aliases,
+    audit,
+    door,
+    groups,
+    job_files,
+    jobs,
+    me,
+    nodes,
+    overview,
+    uploads,
+    users,
+    worker,
 )
+
+_MODULES = (me, door, users, groups, aliases, uploads, jobs, job_files, overview, nodes, audit, worker)
+BLUEPRINTS: tuple[Blueprint, ...] = tuple(module.blueprint for module in _MODULES)

@@ -4,14 +4,14 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from flask import current_app, request
+from flask import current_app, g, request
 
 from pit_protocol.problem import Problem
 from pit_server.head import Head
 from pit_server.services.inputs import parse_number
 
 T = TypeVar("T")
-MAX_WAIT_S = 30.0
+MAX_WAIT_S = 10.0  # also how long a token that ended may still be followed by silence
 
 
 def head() -> Head:
@@ -33,6 +33,17 @@ def json_body() -> Any:
         raise Problem("bad_json", "the body is nested too deep", status=422) from None
 
 
+def address() -> str:
+    """Where the request comes from."""
+    return request.remote_addr or ""
+
+
+def given_properties() -> Any:
+    """What `{"set": {…}}` holds."""
+    body = json_body()
+    return body.get("set", {}) if isinstance(body, dict) else body
+
+
 def wait_argument() -> float:
     return min(number_argument("wait_s", 0.0), MAX_WAIT_S)
 
@@ -49,3 +60,4 @@ def hold(bell: str, wait_s: float, look: Callable[[], tuple[T, bool]]) -> T:
             if is_news or left <= 0 or bells.is_closed:
                 return answer
             ear.wait(left)
+            g.readmit()

@@ -9,10 +9,13 @@ from sqlalchemy.exc import IntegrityError
 from pit_protocol.states import JobState
 from pit_protocol.submission import Submission
 from pit_protocol.wire import from_json
-from pit_server.api.context import head, hold, json_body, wait_argument
+from pit_server.api.context import given_properties, head, hold, json_body, wait_argument
+from pit_server.api.deeds import deed, told
 from pit_server.api.policy import Who, allow, caller
-from pit_server.bells import job_bell
-from pit_server.services import jobs, records
+from pit_server.bells import STATUS, job_bell
+from pit_server.db.database import ring_after_commit
+from pit_server.services import jobs, records, remotes
+from pit_server.services.properties import read_all
 
 blueprint = Blueprint("jobs", __name__, url_prefix="/jobs")
 
@@ -22,12 +25,19 @@ blueprint = Blueprint("jobs", __name__, url_prefix="/jobs")
 def submit() -> tuple[dict[str, Any], int]:
     submission = from_json(Submission, json_body())
     wanted = jobs.check(submission, head().settings)
-    limit = head().settings.max_diff_mib
+    user_id, settings = caller().user_id or 0, head().settings
+    remotes.check_reachable(head().data, user_id, submission.snapshot, settings.protocols)
 
     def accept() -> tuple[int, bool]:
         with head().database.write() as session:
             return jobs.accept(
-                session, caller(), submission, wanted, head().data, max_diff_mib=limit, now=time.time()
+                session,
+                caller(),
+                submission,
+                wanted,
+                head().data,
+                max_diff_mib=settings.max_diff_mib,
+                now=time.time(),
             )
 
     try:
@@ -59,6 +69,42 @@ def show(number: int) -> dict[str, Any]:
 def stop(number: int) -> dict[str, Any]:
     with head().database.write() as session:
         jobs.stop(session, caller(), number, now=time.time())
+    return _record(number)
+
+
+@blueprint.patch("/<int:number>")
+@allow(Who.USER)
+def change(number: int) -> dict[str, Any]:
+    values = read_all("job", jobs.PROPERTIES, given_properties())
+    with deed("set", f"job:{number}", told(values)) as session:
+        jobs.find_to_change(session, caller(), number).title = values[0][2]
+        session.flush()
+        ring_after_commit(session, STATUS)
+    return _record(number)
+
+
+@blueprint.delete("/<int:number>")
+@allow(Who.USER)
+def remove(number: int) -> dict[str, Any]:
+    with deed("remove", f"job:{number}") as session:
+        jobs.remove(session, caller(), number, now=time.time())
+    head().data.discard(head().data.job(number))
+    return {"number": number}
+
+
+@blueprint.put("/<int:number>/groups/<group>")
+@allow(Who.USER)
+def share(number: int, group: str) -> dict[str, Any]:
+    with deed("share with group", f"job:{number}", group) as session:
+        jobs.share(session, caller(), number, group)
+    return _record(number)
+
+
+@blueprint.delete("/<int:number>/groups/<group>")
+@allow(Who.USER)
+def unshare(number: int, group: str) -> dict[str, Any]:
+    with deed("unshare from group", f"job:{number}", group) as session:
+        jobs.unshare(session, caller(), number, group)
     return _record(number)
 
 

@@ -7,6 +7,8 @@ from flask import Blueprint
 from pit_protocol import __version__
 from pit_server.api.context import head
 from pit_server.api.policy import Who, allow, caller
+from pit_server.services import people
+from pit_server.services.registration import needs_setup
 
 blueprint = Blueprint("me", __name__)
 
@@ -14,11 +16,19 @@ blueprint = Blueprint("me", __name__)
 @blueprint.get("/")
 @allow(Who.ANYONE)
 def about() -> dict[str, Any]:
-    return {"name": "pit", "version": __version__, "cluster": head().cluster}
+    with head().database.read() as session:
+        is_empty = needs_setup(session)
+    return {
+        "name": "pit",
+        "version": __version__,
+        "cluster": head().cluster,
+        "registration": head().door.mode,
+        "needs_setup": is_empty,
+    }
 
 
 @blueprint.get("/me")
 @allow(Who.USER)
 def me() -> dict[str, Any]:
-    user = caller()
-    return {"name": user.name, "full_name": user.full_name, "admin": user.is_admin}
+    with head().database.read() as session:
+        return people.records(session, caller(), caller().name)[0]

@@ -1,71 +1,81 @@
-"""Nodes, as users see them and as their workers speak for them."""
+"""Nodes, as people see and change them."""
 
 import time
 from typing import Any
 
 from flask import Blueprint, request
 
-from pit_protocol.beat import MAX_BEAT, Hello, Orders, Welcome, Wish, unpack_beat
-from pit_protocol.problem import Problem
-from pit_protocol.wire import from_json, to_json
-from pit_server.api.context import MAX_WAIT_S, head, hold, json_body
-from pit_server.api.policy import Who, allow, caller
-from pit_server.bells import node_bell
-from pit_server.services import beats, nodes, orders
+from pit_server.api.context import given_properties, head
+from pit_server.api.deeds import deed, told
+from pit_server.api.policy import Who, allow
+from pit_server.services import groups, node_views, nodes
+from pit_server.services.properties import read_all
 
 blueprint = Blueprint("nodes", __name__, url_prefix="/nodes")
-worker_blueprint = Blueprint("worker", __name__, url_prefix="/node")
 
 
 @blueprint.get("")
 @allow(Who.USER)
 def listing() -> dict[str, Any]:
     with head().database.read() as session:
-        return {"nodes": nodes.records(session)}
+        return {"nodes": node_views.records(session)}
 
 
 @blueprint.get("/<name>")
 @allow(Who.USER)
 def show(name: str) -> dict[str, Any]:
     with head().database.read() as session:
-        nodes.find_node(session, name)
-        return nodes.records(session, name)[0]
+        return node_views.records(session, nodes.find(session, name).name)[0]
 
 
-@worker_blueprint.post("/session")
-@allow(Who.NODE)
-def begin() -> Any:
-    hello = from_json(Hello, json_body())
-    node_id = _node_id()
-    with head().database.write() as session:
-        node = nodes.begin_session(session, node_id, hello, now=time.time())
-        welcome = Welcome(
-            node.name, node.epoch, head().cluster, str(head().settings.root), head().settings.hold_s
-        )
-    head().watching.hear(node_id)
-    return to_json(welcome)
+@blueprint.put("/<name>")
+@allow(Who.ADMIN)
+def add(name: str) -> tuple[dict[str, Any], int]:
+    again = request.args.get("again") == "yes"
+    values = read_all("node", nodes.PROPERTIES, given_properties(), is_new=True)
+    now = time.time()
+    with deed("add again" if again else "add", f"node:{name}", told(values)) as session:
+        node = nodes.find(session, name) if again else nodes.add(session, name, now=now)
+        nodes.set_properties(session, node, values, now=now)
+        good_for_s = head().settings.join_code_s
+        code, expires_at = nodes.make_join_code(session, node, now=now, good_for_s=good_for_s)
+    return {"node": show(name), "join_code": code, "expires_at": expires_at}, 201
 
 
-@worker_blueprint.post("/beat")
-@allow(Who.NODE, max_bytes=MAX_BEAT)
-def beat() -> Any:
-    received, chunks = unpack_beat(request.get_data())
-    node_id = _node_id()
-    beats.receive(head().database, head().data, caller(), received, chunks, now=time.time())
-    head().watching.hear(node_id)
-
-    def look() -> tuple[Orders, bool]:
-        with head().database.read() as session:
-            found = orders.for_node(session, node_id, received.reports, head().data, head().settings)
-        # Waiting would not make a dismissal any newer.
-        dismisses = any(order.wish is Wish.FORGET for order in found.orders)
-        return found, dismisses or found.revision > received.seen
-
-    return to_json(hold(node_bell(node_id), min(received.wait_s, MAX_WAIT_S), look))
+@blueprint.patch("/<name>")
+@allow(Who.ADMIN)
+def change(name: str) -> dict[str, Any]:
+    values = read_all("node", nodes.PROPERTIES, given_properties())
+    with deed("set", f"node:{name}", told(values)) as session:
+        nodes.set_properties(session, nodes.find(session, name), values, now=time.time())
+    return show(name)
 
 
-def _node_id() -> int:
-    node_id = caller().node_id
-    if node_id is None:
-        raise Problem("wrong_kind_of_token", "this route is for a node's token", status=403)
-    return node_id
+@blueprint.delete("/<name>")
+@allow(Who.ADMIN)
+def remove(name: str) -> dict[str, Any]:
+    with deed("remove", f"node:{name}") as session:
+        nodes.remove(session, nodes.find(session, name), now=time.time())
+    return {"name": name}
+
+
+@blueprint.put("/<name>/groups/<group>")
+@blueprint.put("/<name>/resources/<int:index>/groups/<group>")
+@allow(Who.ADMIN)
+def keep(name: str, group: str, index: int | None = None) -> dict[str, Any]:
+    with deed("keep for group", _thing(name, index), group) as session:
+        nodes.keep(session, nodes.find(session, name), groups.find(session, group), index)
+    return show(name)
+
+
+@blueprint.delete("/<name>/groups/<group>")
+@blueprint.delete("/<name>/resources/<int:index>/groups/<group>")
+@allow(Who.ADMIN)
+def release(name: str, group: str, index: int | None = None) -> dict[str, Any]:
+    with deed("release from group", _thing(name, index), group) as session:
+        nodes.release(session, nodes.find(session, name), groups.find(session, group), index)
+    return show(name)
+
+
+def _thing(name: str, index: int | None) -> str:
+    return f"node:{name}" if index is None else f"node:{name}:{index}"

@@ -9,8 +9,8 @@ from flask import current_app, g, request
 
 from pit_protocol.problem import Problem
 from pit_server.api.context import head
-from pit_server.services import people
-from pit_server.services.people import Caller
+from pit_server.services import tokens
+from pit_server.services.tokens import Caller
 
 View = TypeVar("View", bound=Callable[..., object])
 DEFAULT_LIMIT = 1024 * 1024  # bytes of a request's body
@@ -19,7 +19,9 @@ DEFAULT_LIMIT = 1024 * 1024  # bytes of a request's body
 class Who(StrEnum):
     ANYONE = "anyone"
     USER = "user"
+    ADMIN = "admin"
     NODE = "node"
+    JOIN = "join"  # a machine with the code that makes it a node
 
 
 def allow(who: Who, *, max_bytes: int = DEFAULT_LIMIT) -> Callable[[View], View]:
@@ -43,15 +45,30 @@ def admit() -> None:
         raise Problem("closed", "this route is closed", status=403)
     request.max_content_length = getattr(view, "max_bytes", DEFAULT_LIMIT)
     arguments = request.args.items(multi=True)
-    if any("token" in name.lower() or people.TOKEN.search(value) for name, value in arguments):
+    if any("token" in name.lower() or tokens.TOKEN.search(value) for name, value in arguments):
         raise Problem(
             "token_in_url", "a token does not belong into a URL, where it would be logged", status=400
         )
     if who is Who.ANYONE:
         return
+    g.readmit = lambda: _let_in(who)
+    g.readmit()
+
+
+def _let_in(who: Who) -> None:
+    """Also called again while a request is held: a token that ended meanwhile gets nothing any more."""
     g.caller = _caller()
-    if (who is Who.USER) != (g.caller.user_id is not None):
-        raise Problem("wrong_kind_of_token", f"this route is for a {who}'s token", status=403)
+    wanted = Who.USER if who is Who.ADMIN else who
+    if _kind(g.caller) is not wanted:
+        raise Problem("wrong_kind_of_token", f"this route is for a {wanted}'s token", status=403)
+    if who is Who.ADMIN and not g.caller.is_admin:
+        raise Problem("not_allowed", "only admins may do this", "ask one of them", status=403)
+
+
+def _kind(found: Caller) -> Who:
+    if found.user_id is not None:
+        return Who.USER
+    return Who.JOIN if found.joins else Who.NODE
 
 
 def caller() -> Caller:
@@ -63,11 +80,11 @@ def caller() -> Caller:
 def _caller() -> Caller:
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token:
-        raise Problem("no_token", "this needs a token", "`pit connect URL` stores one", status=401)
+        raise Problem("no_token", "this needs a token", "`pit login` gets one", status=401)
     now = time.time()
     with head().database.read() as session:
-        found, stale_id = people.find_caller(session, token.strip(), now=now)
-    if stale_id is not None:
+        found, is_stale = tokens.find_caller(session, token.strip(), now=now)
+    if is_stale:
         with head().database.write() as session:
-            people.note_use(session, stale_id, now=now)
+            tokens.note_use(session, found.token_id, now=now)
     return found

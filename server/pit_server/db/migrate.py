@@ -6,7 +6,7 @@ from sqlalchemy import Connection, inspect, text
 
 from pit_server.db.database import Database
 
-LATEST = "0001"  # the newest migration
+LATEST = "0002"  # the newest migration
 
 
 def upgrade(database: Database) -> None:

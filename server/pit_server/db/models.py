@@ -42,9 +42,77 @@ class User(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(unique=True)
     full_name: Mapped[str] = mapped_column(default="")
+    email: Mapped[str] = mapped_column(default="")
+    password_hash: Mapped[str | None]  # None: only by token
     is_admin: Mapped[bool] = mapped_column(default=False)
     is_active: Mapped[bool] = mapped_column(default=True)
     created_at: Mapped[float]
+    approved_at: Mapped[float | None]
+    removed_at: Mapped[float | None]  # the row stays: nobody else gets the name, and with it the jobs
+
+
+class Group(Base):
+    """People who share access; nodes and resources can be kept for them."""
+
+    __tablename__ = "people_group"
+    __table_args__ = ({"sqlite_autoincrement": True},)
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    title: Mapped[str] = mapped_column(default="")
+    created_at: Mapped[float]
+
+
+class Membership(Base):
+    __tablename__ = "membership"
+    user_id: Mapped[int] = mapped_column(ForeignKey("user_account.id"), primary_key=True)
+    group_id: Mapped[int] = mapped_column(ForeignKey("people_group.id"), primary_key=True, index=True)
+    autoshares: Mapped[bool] = mapped_column(default=False)  # new jobs of the user with the group
+
+
+class JobGroup(Base):
+    """A group that a job is shared with."""
+
+    __tablename__ = "job_group"
+    job_id: Mapped[int] = mapped_column(ForeignKey("job.id"), primary_key=True)
+    group_id: Mapped[int] = mapped_column(ForeignKey("people_group.id"), primary_key=True, index=True)
+
+
+class NodeGroup(Base):
+    """A group that a node is kept for."""
+
+    __tablename__ = "node_group"
+    node_id: Mapped[int] = mapped_column(ForeignKey("node.id"), primary_key=True)
+    group_id: Mapped[int] = mapped_column(ForeignKey("people_group.id"), primary_key=True)
+
+
+class ResourceGroup(Base):
+    """A group that a single resource is kept for."""
+
+    __tablename__ = "resource_group"
+    resource_id: Mapped[int] = mapped_column(ForeignKey("resource.id"), primary_key=True)
+    group_id: Mapped[int] = mapped_column(ForeignKey("people_group.id"), primary_key=True)
+
+
+class Alias(Base):
+    """A short name of a model, as requests write it."""
+
+    __tablename__ = "alias"
+    name: Mapped[str] = mapped_column(primary_key=True)
+    model: Mapped[str]
+
+
+class Audit(Base):
+    """Who did what when; triggers keep anyone from changing or deleting it."""
+
+    __tablename__ = "audit"
+    __table_args__ = ({"sqlite_autoincrement": True},)
+    id: Mapped[int] = mapped_column(primary_key=True)
+    at: Mapped[float]
+    actor: Mapped[str]  # a user's name, `node:<name>`, or `-` for somebody unknown
+    act: Mapped[str]
+    object: Mapped[str]  # such as `user:anna`
+    detail: Mapped[str]
+    address: Mapped[str]
 
 
 class Token(Base):
@@ -63,6 +131,7 @@ class Token(Base):
     created_at: Mapped[float]
     expires_at: Mapped[float | None]
     last_used_at: Mapped[float | None]
+    joins: Mapped[bool] = mapped_column(default=False)  # good for nothing but to join its node, once
 
 
 class Node(Base):
@@ -80,6 +149,9 @@ class Node(Base):
     memory_mib: Mapped[int] = mapped_column(default=0)
     slots: Mapped[int | None]  # None: max(8, 2 x cores)
     labels: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    service: Mapped[str] = mapped_column(default="online")  # what its admin wants of it
+    fixed_address: Mapped[str] = mapped_column(default="")  # by its admin; wins over the worker's own
+    removed_at: Mapped[float | None]  # the row stays, for old jobs name it; it can be added again
 
 
 class Resource(Base):
@@ -128,6 +200,7 @@ class Job(Base):
     attempt: Mapped[int] = mapped_column(default=1)  # the current one; older ones change nothing
     created_at: Mapped[float]
     since: Mapped[float]  # when it came into its state
+    removed_at: Mapped[float | None]
 
 
 class Attempt(Base):
@@ -183,7 +256,8 @@ class Allocation(Base):
     """A resource bound to a process until released.
 
     `unit` names a single thing (a GPU, a port), which only one process can hold: the partial
-    unique index makes that so whatever the code does. For amounts (cpu, mem) it is NULL.
+    unique index makes that so whatever the code does, and by whatever alias it was asked for.
+    For amounts (cpu, mem) it is NULL.
     """
 
     __tablename__ = "allocation"
@@ -191,7 +265,6 @@ class Allocation(Base):
         Index(
             "allocation_once",
             "node_id",
-            "kind",
             "unit",
             unique=True,
             sqlite_where=text("released_at IS NULL"),

@@ -6,12 +6,14 @@ from functools import lru_cache
 
 from sqlalchemy import select
 
-from pit_grammar import Request, parse
+from pit_grammar import parse
 from pit_protocol.states import JobState
 from pit_server.db.database import Database
 from pit_server.db.models import Job
-from pit_server.scheduler.plan import plan
-from pit_server.services import nodes, placement
+from pit_server.scheduler.plan import Waiting, plan
+from pit_server.services import node_views, placement
+from pit_server.services.access import Keeping
+from pit_server.services.aliases import Names
 
 _parse = lru_cache(maxsize=4096)(parse)
 
@@ -24,10 +26,12 @@ class Scheduling:
     def __call__(self) -> None:
         with self._database.read() as session:
             rows = session.execute(
-                select(Job.id, Job.request).where(Job.state == JobState.WAITING).order_by(Job.id)
+                select(Job.id, Job.request, Job.user_id).where(Job.state == JobState.WAITING).order_by(Job.id)
             ).all()
-            views = nodes.views(session) if rows else []
-        queue: list[tuple[int, Request]] = [(row.id, _parse(row.request)) for row in rows]
+            views = node_views.views(session) if rows else []
+            meanings, keeping = Names(session).meanings(), Keeping(session)
+            meant = {text: _parse(text).renamed(meanings) for text in {row.request for row in rows}}
+            queue = [Waiting(row.id, meant[row.request], keeping.access_of(row.user_id)) for row in rows]
         decided = plan(queue, views)
         self.reasons = decided.reasons
         if decided.placements:

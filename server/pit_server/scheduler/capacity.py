@@ -9,6 +9,17 @@ ANY_GPU = "gpu"
 
 
 @dataclass(frozen=True)
+class Access:
+    """What one user may not use: nodes, and single units of others."""
+
+    closed_nodes: frozenset[int] = frozenset()
+    closed_units: frozenset[tuple[int, str]] = frozenset()  # (node's id, unit)
+
+
+EVERYTHING = Access()
+
+
+@dataclass(frozen=True)
 class NodeView:
     """What one node can give at the moment of the view."""
 
@@ -47,18 +58,24 @@ class Room:
         twin.units = {kind: list(units) for kind, units in self.units.items()}
         return twin
 
-    def allows(self, group: ProcessGroup) -> bool:
-        """Whether the group's placement admits this node."""
+    def allows(self, group: ProcessGroup, access: Access) -> bool:
+        """Whether the user may use this node, and the group's placement admits it."""
+        if self.view.id in access.closed_nodes:
+            return False
         return group.placement is None or group.placement.allows(self.view.name, self.view.labels)
 
-    def free(self, kind: str) -> int:
+    def free(self, kind: str, access: Access) -> int:
+        """How many units of the kind are left that the user may use."""
         if kind == ANY_GPU:
-            return sum(map(len, self.units.values()))
-        return len(self.units.get(kind, ()))
+            return sum(self.free(each, access) for each in self.units)
+        units = self.units.get(kind, ())
+        if not access.closed_units:
+            return len(units)
+        return sum((self.view.id, unit) not in access.closed_units for unit in units)
 
-    def fits(self, group: ProcessGroup) -> bool:
+    def fits(self, group: ProcessGroup, access: Access) -> bool:
         """Whether one process of the group, at its least, can run in what is left."""
-        if self.slots < 1 or not self.allows(group):
+        if self.slots < 1 or not self.allows(group, access):
             return False
         if (group.cpu_milli or 0) > self.cpu_milli or (group.memory_mib or 0) > self.memory_mib:
             return False
@@ -66,23 +83,23 @@ class Room:
         for need in group.gpus:
             if need.kind != ANY_GPU:
                 named += need.low
-                if self.free(need.kind) < need.low:
+                if self.free(need.kind, access) < need.low:
                     return False
         any_gpu = sum(need.low for need in group.gpus if need.kind == ANY_GPU)
-        return any_gpu == 0 or self.free(ANY_GPU) >= named + any_gpu
+        return any_gpu == 0 or self.free(ANY_GPU, access) >= named + any_gpu
 
-    def capacity(self, group: ProcessGroup) -> int:
+    def capacity(self, group: ProcessGroup, access: Access) -> int:
         """How many processes of the group fit at their least, roughly."""
-        if not self.fits(group):
+        if not self.fits(group, access):
             return 0
-        limits = [self.slots, *(self.free(need.kind) // need.low for need in group.gpus)]
+        limits = [self.slots, *(self.free(need.kind, access) // need.low for need in group.gpus)]
         if group.cpu_milli:
             limits.append(self.cpu_milli // group.cpu_milli)
         if group.memory_mib:
             limits.append(self.memory_mib // group.memory_mib)
         return min(limits)
 
-    def take(self, group: ProcessGroup, named: Set[str]) -> Share:
+    def take(self, group: ProcessGroup, named: Set[str], access: Access) -> Share:
         """Take what one process of the group needs at its least; `fits` must have said so.
 
         `named` are the kinds that the request asks for by name: `gpu` leaves them while it can.
@@ -93,36 +110,53 @@ class Room:
         units: list[tuple[str, str]] = []
         # Named kinds first, or `gpu` could take what a name needs.
         for need in sorted(group.gpus, key=lambda need: need.kind == ANY_GPU):
-            units += self.take_units(need, need.low, named)
+            units += self.take_units(need, need.low, named, access)
         return Share(group.cpu_milli, group.memory_mib, tuple(units))
 
-    def take_units(self, need: Need, count: int, named: Set[str]) -> list[tuple[str, str]]:
+    def take_units(self, need: Need, count: int, named: Set[str], access: Access) -> list[tuple[str, str]]:
         """Up to `count` more units for the need."""
         taken: list[tuple[str, str]] = []
         while len(taken) < count:
-            kind = self._best_kind(need.kind, named)
+            kind = self._best_kind(need.kind, named, access)
             if kind is None:
                 break
-            taken.append((kind, self.units[kind].pop(0)))
-            if not self.units[kind]:
-                del self.units[kind]
+            unit = self._open_units(kind, access)[0]
+            taken.append((kind, unit))
+            self._remove(kind, unit)
         return taken
 
-    def withhold(self, group: ProcessGroup) -> None:
-        """Keep back for a waiting job what it names, and a slot for each of its processes."""
+    def withhold(self, group: ProcessGroup, access: Access) -> None:
+        """Keep back for a waiting job what it names and may use, and a slot for each of its processes."""
         self.slots -= min(self.slots, group.count.low)
         for need in group.gpus:
             for kind in list(self.units) if need.kind == ANY_GPU else [need.kind]:
-                self.units.pop(kind, None)
+                for unit in self._open_units(kind, access):
+                    self._remove(kind, unit)
         if group.cpu_milli:
             self.cpu_milli = 0
         if group.memory_mib:
             self.memory_mib = 0
 
-    def _best_kind(self, kind: str, named: Set[str]) -> str | None:
+    def give(self, share: Share) -> None:
+        """Take a share that was found elsewhere out of this room."""
+        self.slots -= 1
+        self.cpu_milli -= share.cpu_milli or 0
+        self.memory_mib -= share.memory_mib or 0
+        for kind, unit in share.units:
+            self._remove(kind, unit)
+
+    def _open_units(self, kind: str, access: Access) -> list[str]:
+        units = self.units.get(kind, [])
+        return [unit for unit in units if (self.view.id, unit) not in access.closed_units]
+
+    def _remove(self, kind: str, unit: str) -> None:
+        self.units[kind].remove(unit)
+        if not self.units[kind]:
+            del self.units[kind]
+
+    def _best_kind(self, kind: str, named: Set[str], access: Access) -> str | None:
         if kind != ANY_GPU:
-            return kind if kind in self.units else None
+            return kind if self.free(kind, access) else None
         # From the most plentiful kind, so that rare ones stay free for who asks by name.
-        return max(
-            sorted(self.units), key=lambda name: (name not in named, len(self.units[name])), default=None
-        )
+        free = {each: count for each in sorted(self.units) if (count := self.free(each, access))}
+        return max(free, key=lambda name: (name not in named, free[name]), default=None)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pit_grammar import ProcessGroup, Request
-from pit_server.scheduler.capacity import ANY_GPU, Room, Share
+from pit_server.scheduler.capacity import ANY_GPU, EVERYTHING, Access, Room, Share
 
 
 @dataclass(frozen=True)
@@ -15,12 +15,14 @@ class ProcessPlacement:
     share: Share
 
 
-def fit(request: Request, rooms: dict[int, Room]) -> tuple[ProcessPlacement, ...] | None:
+def fit(
+    request: Request, rooms: dict[int, Room], access: Access = EVERYTHING
+) -> tuple[ProcessPlacement, ...] | None:
     """Place the whole request and take it out of `rooms`; None, and nothing taken, if it does not fit.
 
     Every group gets its least first; only then do ranges grow, as far as there is room now.
     """
-    trial = _Trial(rooms, request)
+    trial = _Trial(rooms, request, access)
     # The hardest to place first: pinned ones, then those that need most.
     order = sorted(range(len(request.groups)), key=lambda i: _hardness(request.groups[i]), reverse=True)
     for index in order:
@@ -52,8 +54,9 @@ def _hardness(group: ProcessGroup) -> tuple[int, bool, int, int, int]:
 class _Trial:
     """Placements on copies of the rooms, made when first touched."""
 
-    def __init__(self, rooms: Mapping[int, Room], request: Request) -> None:
+    def __init__(self, rooms: Mapping[int, Room], request: Request, access: Access) -> None:
         self._rooms = rooms
+        self._access = access
         self._request = request
         self._named = {need.kind for group in request.groups for need in group.gpus if need.kind != ANY_GPU}
         self.touched: dict[int, Room] = {}
@@ -65,7 +68,8 @@ class _Trial:
         if room is None:
             return False
         placed = self._placed.setdefault(index, [])
-        placed.append(ProcessPlacement(index, len(placed), room.view.id, room.take(group, self._named)))
+        share = room.take(group, self._named, self._access)
+        placed.append(ProcessPlacement(index, len(placed), room.view.id, share))
         return True
 
     def grow(self) -> None:
@@ -76,7 +80,7 @@ class _Trial:
                 more = [
                     unit
                     for need in self._request.groups[index].gpus
-                    for unit in room.take_units(need, need.high - need.low, self._named)
+                    for unit in room.take_units(need, need.high - need.low, self._named, self._access)
                 ]
                 if more:
                     share = replace(placement.share, units=(*placement.share.units, *more))
@@ -91,14 +95,15 @@ class _Trial:
         Rather one that this job uses already; else the tightest that holds all that are left; else
         the one that holds most: so a job is on as few nodes as can be.
         """
+        access = self._access
         best: Room | None = None
         best_rank: tuple[bool, int, int, int, str] | None = None
         for node_id, untouched in self._rooms.items():
             room = self.touched.get(node_id, untouched)
-            capacity = min(room.capacity(group), left)
+            capacity = min(room.capacity(group, access), left)
             if capacity == 0:
                 continue
-            leftovers = sum(room.free(need.kind) for need in group.gpus) or room.free(ANY_GPU)
+            leftovers = sum(room.free(need.kind, access) for need in group.gpus) or room.free(ANY_GPU, access)
             rank = (node_id not in self.touched, left - capacity, leftovers, room.slots, room.view.name)
             if best_rank is None or rank < best_rank:
                 best, best_rank = room, rank

@@ -3,41 +3,49 @@
 from collections.abc import Iterable, Mapping
 
 from pit_grammar import ProcessGroup, Request
-from pit_server.scheduler.capacity import NodeView, Room
+from pit_server.scheduler.capacity import EVERYTHING, Access, NodeView, Room
 from pit_server.scheduler.fit import fit
 
+_CLOSED = " for you; others are kept for groups that you are no member of"
 
-def describe_lack(request: Request, rooms: Mapping[int, Room]) -> str:
+
+def describe_lack(request: Request, rooms: Mapping[int, Room], access: Access = EVERYTHING) -> str:
     """What is missing to start the request now; empty if nothing is."""
     trial = dict(rooms)
-    if fit(request, trial) is not None:
+    if fit(request, trial, access) is not None:
         return ""
     for group in request.groups:
-        allowed = [room for room in rooms.values() if room.allows(group)]
-        if lack := _group_lack(group, allowed):
+        allowed = [room for room in rooms.values() if room.allows(group, access)]
+        if lack := _group_lack(group, allowed, access):
             return lack
     return "waits for room for all its processes at once"
 
 
-def refuse_reason(request: Request, nodes: Iterable[NodeView]) -> str:
-    """Why the cluster could not fulfil the request even when idle; empty if it could."""
+def refuse_reason(request: Request, nodes: Iterable[NodeView], access: Access = EVERYTHING) -> str:
+    """Why the cluster could not fulfil the user's request even when idle; empty if it could."""
     rooms = {node.id: Room(node) for node in nodes}
     if not rooms:
         return "no node has joined the cluster yet"
     for group in request.groups:
-        if reason := _impossible(group, list(rooms.values())):
-            return f"{group} cannot be fulfilled: {reason}"
-    if fit(request, rooms) is None:
-        return f"{request} is more than all nodes together have"
+        if reason := _impossible(group, list(rooms.values()), access):
+            closed = (
+                ""
+                if access == EVERYTHING or _impossible(group, list(rooms.values()), EVERYTHING)
+                else _CLOSED
+            )
+            return f"{group} cannot be fulfilled: {reason}{closed}"
+    if fit(request, rooms, access) is None:
+        closed = "" if access == EVERYTHING else " for you"
+        return f"{request} is more than all nodes together have{closed}"
     return ""
 
 
-def _group_lack(group: ProcessGroup, rooms: list[Room]) -> str:
+def _group_lack(group: ProcessGroup, rooms: list[Room], access: Access) -> str:
     if not rooms:
         return f"waits for {group.placement}, which is not online" if group.placement else "no node is online"
     for need in group.gpus:
         wanted = need.low * group.count.low
-        free = sum(room.free(need.kind) for room in rooms)
+        free = sum(room.free(need.kind, access) for room in rooms)
         if free < wanted:
             return f"needs {wanted} {need.kind}, {free} free"
     wanted_cpu = (group.cpu_milli or 0) * group.count.low
@@ -51,26 +59,26 @@ def _group_lack(group: ProcessGroup, rooms: list[Room]) -> str:
     slots = sum(room.slots for room in rooms)
     if slots < group.count.low:
         return f"needs {_some(group.count.low, 'slot')}, {slots} free"
-    if not any(room.fits(group) for room in rooms):
+    if not any(room.fits(group, access) for room in rooms):
         return f"no single node has room for a process {group}"
     return ""
 
 
-def _impossible(group: ProcessGroup, rooms: list[Room]) -> str:
-    allowed = [room for room in rooms if room.allows(group)]
+def _impossible(group: ProcessGroup, rooms: list[Room], access: Access) -> str:
+    allowed = [room for room in rooms if room.allows(group, access)]
     if not allowed:
-        return f"there is no node {group.placement}"
+        return f"there is no node {group.placement}" if group.placement else "no node is open"
     for need in group.gpus:
-        most = max(room.free(need.kind) for room in allowed)
+        most = max(room.free(need.kind, access) for room in allowed)
         if most == 0:
             kinds = sorted({kind for room in rooms for kind in room.units})
             offered = f"the cluster has {', '.join(kinds)}" if kinds else "the cluster has no GPUs"
             return f"no node has {need.kind}; {offered}"
         if most < need.low:
             return f"a process needs {need.low} {need.kind}, no node has more than {most}"
-        if (every := sum(room.free(need.kind) for room in allowed)) < need.low * group.count.low:
+        if (every := sum(room.free(need.kind, access) for room in allowed)) < need.low * group.count.low:
             return f"it needs {need.low * group.count.low} {need.kind}, all nodes together have {every}"
-    if not any(room.fits(group) for room in allowed):
+    if not any(room.fits(group, access) for room in allowed):
         most_cpu = max(room.cpu_milli for room in allowed) / 1000
         most_memory = max(room.memory_mib for room in allowed) / 1024
         return f"no node is that large; the largest have {most_cpu:g} cores and {most_memory:.1f} GiB"

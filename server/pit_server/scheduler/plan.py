@@ -2,11 +2,20 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pit_grammar import Request
-from pit_server.scheduler.capacity import NodeView, Room
+from pit_server.scheduler.capacity import EVERYTHING, Access, NodeView, Room
 from pit_server.scheduler.fit import ProcessPlacement, fit
 from pit_server.scheduler.lack import describe_lack
+
+
+class Waiting(NamedTuple):
+    """One job of the queue."""
+
+    number: int
+    request: Request
+    access: Access = EVERYTHING
 
 
 @dataclass(frozen=True)
@@ -21,7 +30,7 @@ class Plan:
     reasons: Mapping[int, str]  # why each of the others waits
 
 
-def plan(queue: Iterable[tuple[int, Request]], nodes: Sequence[NodeView]) -> Plan:
+def plan(queue: Iterable[Waiting], nodes: Sequence[NodeView]) -> Plan:
     """Place what fits of the queue, in its order.
 
     A job that does not fit withholds what it names from all behind it, on every node where it
@@ -31,37 +40,26 @@ def plan(queue: Iterable[tuple[int, Request]], nodes: Sequence[NodeView]) -> Pla
     offer = {node.id: Room(node) for node in nodes}  # what those ahead leave to the next
     placements = []
     reasons: dict[int, str] = {}
-    known: dict[Request, str] = {}  # a request that did not fit will not fit later in the pass
-    for number, request in queue:
-        if request in known:
-            reasons[number] = known[request]
+    # A request that did not fit will not fit later in the pass.
+    known: dict[tuple[Request, Access], str] = {}
+    for number, request, access in queue:
+        if (request, access) in known:
+            reasons[number] = known[request, access]
             continue
-        placed = fit(request, offer)
+        placed = fit(request, offer, access)
         if placed is not None:
-            _take_over(rooms, placed)
+            for placement in placed:
+                rooms[placement.node_id].give(placement.share)
             placements.append(JobPlacement(number, placed))
             continue
-        lack = describe_lack(request, rooms)
+        lack = describe_lack(request, rooms, access)
         reasons[number] = lack or f"waits behind {_ahead(reasons)}"
-        known[request] = f"waits behind job {number}, which needs the same"
+        known[request, access] = f"waits behind job {number}, which needs the same"
         for group in request.groups:
             for room in offer.values():
-                if room.allows(group):
-                    room.withhold(group)
+                if room.allows(group, access):
+                    room.withhold(group, access)
     return Plan(tuple(placements), reasons)
-
-
-def _take_over(rooms: dict[int, Room], placed: tuple[ProcessPlacement, ...]) -> None:
-    """Take the same out of what is free for all."""
-    for placement in placed:
-        room, share = rooms[placement.node_id], placement.share
-        room.slots -= 1
-        room.cpu_milli -= share.cpu_milli or 0
-        room.memory_mib -= share.memory_mib or 0
-        for kind, unit in share.units:
-            room.units[kind].remove(unit)
-            if not room.units[kind]:
-                del room.units[kind]
 
 
 def _ahead(reasons: Mapping[int, str]) -> str:

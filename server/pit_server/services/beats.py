@@ -1,6 +1,6 @@
 """Taking in a worker's beat: log chunks first, then reports, so that no end precedes its output."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy import select
 
@@ -10,9 +10,9 @@ from pit_protocol.states import PROCESS_MOVES, NodeState, ProcessEvent, ProcessS
 from pit_server.bells import job_bell
 from pit_server.db.database import AnyRow, Database
 from pit_server.db.models import Attempt, Node, Process
-from pit_server.services import nodes, settling
+from pit_server.services import audit, nodes, settling
 from pit_server.services.orders import stream_of
-from pit_server.services.people import Caller
+from pit_server.services.tokens import Caller
 from pit_server.store.paths import DataRoot
 
 
@@ -24,24 +24,25 @@ def receive(
     ids = {report.process for report in beat.reports} | {chunk.process for chunk in beat.chunks}
     with database.read() as session:
         node = session.execute(select(Node.epoch, Node.state).where(Node.id == caller.node_id)).one()
-        # Only what was given to this node: a worker cannot speak for another's processes.
         mine = {
             row.id: row
             for row in session.execute(
                 select(
                     Process.id,
                     Process.job_id,
+                    Process.node_id,
                     Process.state,
                     Process.group_index,
                     Process.process_index,
                     Attempt.number.label("attempt"),
                 )
                 .join(Attempt, Attempt.id == Process.attempt_id)
-                .where(Process.id.in_(ids), Process.node_id == caller.node_id)
+                .where(Process.id.in_(ids))
             )
         }
     if beat.epoch != node.epoch:
         raise Problem("stale_epoch", f"another worker speaks for node {caller.name} now", status=409)
+    _refuse_foreign(database, caller, mine, now=now)
     rung = {
         _store(data, mine[head.process], head, chunk) for head, chunk in _known(beat.chunks, chunks, mine)
     }
@@ -56,6 +57,16 @@ def receive(
         )
     # After the reports, so that who follows the log sees a start before the output that came with it.
     database.bells.ring(name for name in rung if name)
+
+
+def _refuse_foreign(database: Database, caller: Caller, known: Mapping[int, AnyRow], *, now: float) -> None:
+    """A worker speaks only of what was given to its node; nothing else of its beat is taken in."""
+    foreign = sorted(process for process, row in known.items() if row.node_id != caller.node_id)
+    if not foreign:
+        return
+    with database.write() as session:
+        audit.note(session, caller.actor, "spoke for another", f"process:{foreign[0]}", now=now)
+    raise Problem("not_yours", f"process {foreign[0]} was not given to node {caller.name}", status=403)
 
 
 def _take_in(database: Database, caller: Caller, state: str, news: Sequence[Report], now: float) -> None:

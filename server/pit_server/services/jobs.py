@@ -5,7 +5,7 @@ import json
 import os
 import stat
 
-from sqlalchemy import select
+from sqlalchemy import insert, literal, select
 from sqlalchemy.orm import Session
 
 from pit_grammar import Request, RequestError, parse
@@ -13,19 +13,23 @@ from pit_protocol.problem import Problem
 from pit_protocol.states import JobEvent, JobState, KilledBy, Outcome
 from pit_protocol.submission import MAX_COMMAND, MAX_TITLE, Snapshot, Submission
 from pit_protocol.wire import MAX_NUMBER, to_json
-from pit_server.bells import PREPARER, STATUS
+from pit_server.bells import PREPARER, STATUS, job_bell
 from pit_server.db.database import note_event, ring_after_commit
-from pit_server.db.models import Job
+from pit_server.db.models import Job, JobGroup, Membership
 from pit_server.scheduler.lack import refuse_reason
-from pit_server.services import lifecycle, nodes, remotes
+from pit_server.services import access, groups, lifecycle, node_views, remotes, rights
+from pit_server.services.aliases import Names
 from pit_server.services.inputs import check_text
-from pit_server.services.people import Caller
+from pit_server.services.properties import Property, read_some_text
+from pit_server.services.rights import Act
+from pit_server.services.tokens import Caller
 from pit_server.settings import Settings
 from pit_server.store.paths import DataRoot
 from pit_server.store.uploads import check_name
 
 MAX_KEY = 64
 MAX_NAME = 200
+PROPERTIES = (Property("title", read_some_text),)
 
 
 def check(submission: Submission, settings: Settings) -> Request:
@@ -65,14 +69,15 @@ def accept(
                 "key_reused", f"this key was used for job {known.id}, which is another one", status=422
             )
         return known.id, False
-    if reason := refuse_reason(request, nodes.views(session, idle=True)):
-        raise Problem("cannot_be_fulfilled", reason, "`pit show nodes` lists what there is", status=422)
+    _check_possible(session, caller.user_id, request)
     _check_uploads(caller.user_id, submission.snapshot, data, max_diff_mib)
     if submission.continues is not None:
         _check_continued(session, caller, submission.continues)
     job = _row(caller.user_id, submission, str(request), body, now)
     session.add(job)
     session.flush()
+    if not submission.private:
+        _autoshare(session, job)
     note_event(
         session,
         job_id=job.id,
@@ -89,15 +94,66 @@ def accept(
 
 def find(session: Session, caller: Caller, number: int) -> Job:
     """The job, if the caller may see it; to others it does not exist."""
-    job = session.get(Job, number) if number <= MAX_NUMBER else None
-    if job is None or not (caller.is_admin or job.user_id == caller.user_id):
+    query = select(Job).where(Job.id == number, access.visible(caller))
+    job = session.execute(query).scalar_one_or_none() if number <= MAX_NUMBER else None
+    if job is None:
         raise Problem("no_such_job", f"there is no job {number}", "`pit status` lists jobs", status=404)
     return job
 
 
+def find_to_change(session: Session, caller: Caller, number: int, act: Act = Act.CHANGE_JOB) -> Job:
+    """The job, if the caller may change it; 404 or 403, by whether he may see it."""
+    job = find(session, caller, number)
+    rights.demand(act, access.ties_to_job(session, caller, job), f"job {number}")
+    return job
+
+
+def remove(session: Session, caller: Caller, number: int, *, now: float) -> None:
+    """Remove an ended job: from here on there is no such job."""
+    job = find_to_change(session, caller, number)
+    if lifecycle.lock(session, number).state is not JobState.ENDED:
+        raise Problem(
+            "not_ended", f"job {number} is still {job.state}", f"`pit stop {number}` first", status=409
+        )
+    job.removed_at = now
+    session.flush()
+    ring_after_commit(session, STATUS, job_bell(number))
+
+
+def share(session: Session, caller: Caller, number: int, group_name: str) -> bool:
+    """Share a job with a group of the caller's own; False if it is."""
+    job = find_to_change(session, caller, number, Act.SHARE_JOB)
+    group = groups.find(session, group_name)
+    if (
+        not caller.is_admin
+        and group_name not in groups.names_by_user(session, caller.user_id)[caller.user_id or 0]
+    ):
+        raise Problem(
+            "not_allowed", f"you are no member of {group_name}", "`pit show me` lists your groups", status=403
+        )
+    if session.get(JobGroup, {"job_id": job.id, "group_id": group.id}):
+        return False
+    session.execute(insert(JobGroup).values(job_id=job.id, group_id=group.id))
+    ring_after_commit(session, STATUS)
+    return True
+
+
+def unshare(session: Session, caller: Caller, number: int, group_name: str) -> None:
+    job = find_to_change(session, caller, number, Act.SHARE_JOB)
+    group = groups.find(session, group_name)
+    row = session.get(JobGroup, {"job_id": job.id, "group_id": group.id})
+    if row is None:
+        raise Problem(
+            "not_shared", f"job {number} is not shared with {group_name}", f"`pit show {number}`", status=404
+        )
+    session.delete(row)
+    session.flush()
+    ring_after_commit(session, STATUS, job_bell(number))
+
+
 def stop(session: Session, caller: Caller, number: int, *, now: float) -> None:
     """Stop a job on a user's behalf; asking twice is fine, an ended job is a Problem."""
-    find(session, caller, number)
+    find_to_change(session, caller, number)
     job = lifecycle.lock(session, number)
     if job.state is JobState.STOPPING:
         return
@@ -130,6 +186,21 @@ def result_text(data: DataRoot, job: Job, limit: int = 4096) -> str | None:
         return os.read(descriptor, limit).decode(errors="replace").strip() or None
     finally:
         os.close(descriptor)
+
+
+def _check_possible(session: Session, user_id: int, request: Request) -> None:
+    """Refuse what the user could not get of the whole cluster if it were idle."""
+    mine = access.Keeping(session).access_of(user_id)
+    meant = request.renamed(Names(session).meanings())
+    if reason := refuse_reason(meant, node_views.views(session, idle=True), mine):
+        raise Problem("cannot_be_fulfilled", reason, "`pit show nodes` lists what there is", status=422)
+
+
+def _autoshare(session: Session, job: Job) -> None:
+    mine = select(literal(job.id), Membership.group_id).where(
+        Membership.user_id == job.user_id, Membership.autoshares
+    )
+    session.execute(insert(JobGroup).from_select(["job_id", "group_id"], mine))
 
 
 def _check_snapshot(snapshot: Snapshot, settings: Settings) -> None:

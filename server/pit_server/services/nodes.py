@@ -1,9 +1,9 @@
-"""Nodes: what they have, whether they are there, and what is free on them."""
+"""Nodes: how they join, whether they are there, and what their admin wants of them."""
 
-from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import func, select, update
+from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from pit_protocol.beat import Hello, Inventory
@@ -11,41 +11,135 @@ from pit_protocol.problem import Problem
 from pit_protocol.states import NodeState
 from pit_server.bells import SCHEDULER, STATUS
 from pit_server.db.database import change_orders, ring_after_commit
-from pit_server.db.models import IS_LIVE, Allocation, Node, Process, Resource
-from pit_server.scheduler.capacity import NodeView
+from pit_server.db.models import IS_LIVE, Group, Node, NodeGroup, Process, Resource, ResourceGroup
+from pit_server.services import aliases, names, tokens
 from pit_server.services.inputs import check_text
-from pit_server.services.people import check_name
+from pit_server.services.properties import Property, read_count, read_text
 
-MIN_SLOTS = 8
 MAX_NAME = 255
-CPU, MEMORY, PORT = "cpu", "mem", "port"  # kinds of allocations that are no resources of a node
+MAX_LABELS = 100
+SERVICES = (NodeState.ONLINE, NodeState.DRAINING, NodeState.MAINTENANCE)
+LABEL = "label."
 
 
-def default_slots(cores: int) -> int:
-    return max(MIN_SLOTS, 2 * cores)
+def _read_service(name: str, text: str) -> str:
+    if text not in SERVICES:
+        raise Problem(
+            "bad_state", f"{name} must be one of {', '.join(SERVICES)}, not {text[:40]!r}", status=422
+        )
+    return text
 
 
-def fold(model: str) -> str:
-    """A model's name as requests write it: blanks and case folded away."""
-    return "".join(model.split()).lower()
+def _read_label(name: str, text: str) -> str:
+    names.check_name("label", name.removeprefix(LABEL))
+    if any(character in text for character in ",@[]="):
+        raise Problem("bad_label", f"{name}: a label has none of , @ [ ] = in it", status=422)
+    return read_text("label", text)
 
 
-def add_node(session: Session, name: str, *, now: float) -> Node:
-    """The node of that name, made if there is none yet."""
-    check_name("node", name)
-    node = session.execute(select(Node).where(Node.name == name)).scalar_one_or_none()
+PROPERTIES = (
+    Property("state", _read_service),
+    Property("address", read_text),
+    Property("slots", read_count),
+    Property(LABEL, _read_label),
+)
+
+
+def add(session: Session, name: str, *, now: float) -> Node:
+    """Register a node; one that was removed comes back as new."""
+    names.check_name("node", name)
+    node = session.execute(select(Node).where(Node.name == name).with_for_update()).scalar_one_or_none()
+    if node is not None and node.removed_at is None:
+        raise names.exists("node", name)
     if node is None:
-        node = Node(name=name, state=NodeState.NEW, since=now, labels={})
+        node = Node(name=name, labels={}, epoch=0, cores=0, memory_mib=0)
         session.add(node)
-        session.flush()
+    node.state, node.since, node.service, node.removed_at = NodeState.NEW, now, NodeState.ONLINE, None
+    session.flush()
     return node
 
 
-def find_node(session: Session, name: str) -> Node:
-    node = session.execute(select(Node).where(Node.name == name)).scalar_one_or_none()
+def find(session: Session, name: str) -> Node:
+    query = select(Node).where(Node.name == name, Node.removed_at.is_(None))
+    node = session.execute(query).scalar_one_or_none()
     if node is None:
-        raise Problem("no_such_node", f"there is no node {name}", "`pit show nodes` lists them", status=404)
+        raise names.unknown("node", name)
     return node
+
+
+def make_join_code(session: Session, node: Node, *, now: float, good_for_s: float) -> tuple[str, float]:
+    """A code by which a machine becomes this node, once; and until when."""
+    expires_at = now + good_for_s
+    _, code = tokens.issue(session, node_id=node.id, now=now, expires_at=expires_at, label="join", joins=True)
+    return code, expires_at
+
+
+def join(session: Session, node_id: int, *, now: float) -> tuple[str, str]:
+    """Use up a join code: the node's name and the token of its worker; any other machine's ends."""
+    node = session.execute(select(Node).where(Node.id == node_id).with_for_update()).scalar_one()
+    tokens.revoke_all(session, node_id=node_id)
+    _, text = tokens.issue(session, node_id=node_id, now=now, expires_at=None, label="worker")
+    return node.name, text
+
+
+def set_properties(
+    session: Session, node: Node, values: Sequence[tuple[Property, str, Any]], *, now: float
+) -> None:
+    labels = dict(node.labels)
+    for _, name, value in values:
+        if name == "state":
+            if value == NodeState.MAINTENANCE:
+                _check_empty(session, node, f"`pit set node:{node.name} state=draining` lets them end")
+            node.service, node.since = value, now
+        elif name == "address":
+            node.fixed_address = value
+        elif name == "slots":
+            node.slots = value
+        else:
+            labels[name.removeprefix(LABEL)] = value
+    node.labels = {name: value for name, value in labels.items() if value}
+    if len(node.labels) > MAX_LABELS:
+        raise Problem("bad_label", f"a node has at most {MAX_LABELS} labels", status=422)
+    session.flush()
+    ring_after_commit(session, SCHEDULER, STATUS)
+
+
+def remove(session: Session, node: Node, *, now: float) -> None:
+    """Remove a node on which nothing runs; its worker's token ends."""
+    _check_empty(session, node, f"`pit remove node:{node.name} --drain` waits for their end")
+    tokens.revoke_all(session, node_id=node.id)
+    session.execute(delete(NodeGroup).where(NodeGroup.node_id == node.id))
+    resources = select(Resource.id).where(Resource.node_id == node.id)
+    session.execute(delete(ResourceGroup).where(ResourceGroup.resource_id.in_(resources)))
+    session.execute(update(Resource).where(Resource.node_id == node.id).values(is_present=False))
+    node.removed_at, node.state, node.labels, node.slots = now, NodeState.NEW, {}, None
+    node.fixed_address = ""
+    session.flush()
+    ring_after_commit(session, SCHEDULER, STATUS)
+
+
+def keep(session: Session, node: Node, group: Group, index: int | None = None) -> bool:
+    """Keep a node, or its resource at `index`, for a group's members; False if it is."""
+    table, key = _keeping(session, node, group, index)
+    if session.get(table, key):
+        return False
+    session.execute(insert(table).values(**key))
+    ring_after_commit(session, SCHEDULER, STATUS)
+    return True
+
+
+def release(session: Session, node: Node, group: Group, index: int | None = None) -> None:
+    """No longer keep a node or a resource for a group."""
+    table, key = _keeping(session, node, group, index)
+    row = session.get(table, key)
+    if row is None:
+        thing = f"node {node.name}" if index is None else f"resource {node.name}:{index}"
+        raise Problem(
+            "not_kept", f"{thing} is not kept for {group.name}", f"`pit show node:{node.name}`", status=404
+        )
+    session.delete(row)
+    session.flush()
+    ring_after_commit(session, SCHEDULER, STATUS)
 
 
 def begin_session(session: Session, node_id: int, hello: Hello, *, now: float) -> Node:
@@ -56,6 +150,7 @@ def begin_session(session: Session, node_id: int, hello: Hello, *, now: float) -
     node.boot_id, node.address = hello.boot_id, hello.address
     node.cores, node.memory_mib = hello.inventory.cores, hello.inventory.memory_mib
     _note_resources(session, node_id, hello.inventory)
+    session.flush()
     set_state(session, node_id, NodeState.ONLINE, now=now)
     change_orders(session, node_id)
     return node
@@ -70,60 +165,33 @@ def set_state(session: Session, node_id: int, state: NodeState, *, now: float) -
     return bool(moved.rowcount)  # type: ignore[attr-defined]
 
 
-def views(session: Session, *, idle: bool = False) -> list[NodeView]:
-    """What the nodes can give: those online what is free now, or all of them what they would have idle."""
-    rows = session.execute(select(Node).order_by(Node.name)).scalars().all()
-    nodes = [n for n in rows if (n.state != NodeState.NEW if idle else n.state == NodeState.ONLINE)]
-    used = _used(session) if not idle else {}
-    taken = _taken_units(session) if not idle else {}
-    units = _units(session)
-    result = []
-    for node in nodes:
-        processes, cpu, memory = used.get(node.id, (0, 0, 0))
-        free = {
-            kind: tuple(unit for unit in all_units if unit not in taken.get(node.id, ()))
-            for kind, all_units in units.get(node.id, {}).items()
-        }
-        slots = (node.slots if node.slots is not None else default_slots(node.cores)) - processes
-        result.append(
-            NodeView(
-                node.id,
-                node.name,
-                slots,
-                node.cores * 1000 - cpu,
-                node.memory_mib - memory,
-                free,
-                dict(node.labels),
-            )
-        )
-    return result
+def _check_empty(session: Session, node: Node, way_out: str) -> None:
+    session.execute(select(Node.id).where(Node.id == node.id).with_for_update())
+    query = (
+        select(Process.job_id).where(Process.node_id == node.id, IS_LIVE).distinct().order_by(Process.job_id)
+    )
+    if running := [str(number) for number in session.execute(query).scalars()]:
+        raise names.in_use(f"node {node.name}", f"jobs {names.some(running)} run there", way_out)
 
 
-def records(session: Session, name: str | None = None) -> list[dict[str, Any]]:
-    """Nodes as the API shows them."""
-    query = select(Node).order_by(Node.name)
-    nodes = session.execute(query.where(Node.name == name) if name else query).scalars().all()
-    used = _used(session)
-    resources = _resource_records(session)
-    result = []
-    for node in nodes:
-        slots = node.slots if node.slots is not None else default_slots(node.cores)
-        result.append(
-            {
-                "name": node.name,
-                "state": node.state,
-                "since": node.since,
-                "epoch": node.epoch,
-                "address": node.address,
-                "cores": node.cores,
-                "memory_mib": node.memory_mib,
-                "slots": slots,
-                "free_slots": slots - used.get(node.id, (0, 0, 0))[0],
-                "labels": node.labels,
-                "resources": resources.get(node.id, []),
-            }
+def _keeping(
+    session: Session, node: Node, group: Group, index: int | None
+) -> tuple[type[NodeGroup] | type[ResourceGroup], dict[str, int]]:
+    if index is None:
+        return NodeGroup, {"node_id": node.id, "group_id": group.id}
+    resource = session.execute(
+        select(Resource.id).where(
+            Resource.node_id == node.id, Resource.position == index, Resource.is_present
         )
-    return result
+    ).scalar_one_or_none()
+    if resource is None:
+        raise Problem(
+            "no_such_resource",
+            f"node {node.name} has no resource {index}",
+            f"`pit show node:{node.name}` lists them",
+            status=404,
+        )
+    return ResourceGroup, {"resource_id": resource, "group_id": group.id}
 
 
 def _check(hello: Hello) -> None:
@@ -149,68 +217,11 @@ def _note_resources(session: Session, node_id: int, inventory: Inventory) -> Non
         if row is None:
             row = Resource(node_id=node_id, unit=found.unit)
             session.add(row)
-        row.position, row.model, row.kind, row.is_present = position, found.model, fold(found.model), True
-
-
-def _used(session: Session) -> dict[int, tuple[int, int, int]]:
-    """Per node: live processes, thousandths of cores, MiB."""
-    result: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
-    for node_id, count in session.execute(
-        select(Process.node_id, func.count()).where(IS_LIVE).group_by(Process.node_id)
-    ):
-        result[node_id][0] = count
-    for node_id, kind, amount in session.execute(
-        select(Allocation.node_id, Allocation.kind, func.sum(Allocation.amount))
-        .where(Allocation.released_at.is_(None), Allocation.unit.is_(None))
-        .group_by(Allocation.node_id, Allocation.kind)
-    ):
-        result[node_id][1 if kind == CPU else 2] = int(amount)
-    return {node_id: (used[0], used[1], used[2]) for node_id, used in result.items()}
-
-
-def _taken_units(session: Session) -> dict[int, set[str]]:
-    taken: dict[int, set[str]] = defaultdict(set)
-    for node_id, unit in session.execute(
-        select(Allocation.node_id, Allocation.unit).where(
-            Allocation.released_at.is_(None), Allocation.unit.is_not(None), Allocation.kind != PORT
+        row.position, row.model, row.kind, row.is_present = (
+            position,
+            found.model,
+            aliases.fold(found.model),
+            True,
         )
-    ):
-        taken[node_id].add(str(unit))
-    return taken
-
-
-def _units(session: Session) -> dict[int, dict[str, list[str]]]:
-    units: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for row in session.execute(
-        select(Resource.node_id, Resource.kind, Resource.unit)
-        .where(Resource.is_present)
-        .order_by(Resource.node_id, Resource.position)
-    ):
-        units[row.node_id][row.kind].append(row.unit)
-    return units
-
-
-def _resource_records(session: Session) -> dict[int, list[dict[str, Any]]]:
-    result: dict[int, list[dict[str, Any]]] = defaultdict(list)
-    held = (
-        select(Allocation.node_id, Allocation.unit, Process.job_id)
-        .join(Process, Process.id == Allocation.process_id)
-        .where(Allocation.released_at.is_(None), Allocation.unit.is_not(None))
-        .subquery()
-    )
-    for resource, job in session.execute(
-        select(Resource, held.c.job_id)
-        .outerjoin(held, (held.c.node_id == Resource.node_id) & (held.c.unit == Resource.unit))
-        .where(Resource.is_present)
-        .order_by(Resource.node_id, Resource.position)
-    ):
-        result[resource.node_id].append(
-            {
-                "index": resource.position,
-                "model": resource.model,
-                "kind": resource.kind,
-                "unit": resource.unit,
-                "job": job,
-            }
-        )
-    return result
+    for model in dict.fromkeys(resource.model for resource in inventory.resources):
+        aliases.note_model(session, model)

@@ -10,7 +10,8 @@ from pit_protocol.beat import Order, Orders, ProcessSpec, Report, Wish
 from pit_protocol.states import KilledBy, ProcessState
 from pit_server.db.database import AnyRow
 from pit_server.db.models import IS_LIVE, Allocation, Attempt, Job, Node, Process, User
-from pit_server.services.nodes import CPU, MEMORY, PORT
+from pit_server.services import groups
+from pit_server.services.node_views import CPU, MEMORY, PORT
 from pit_server.settings import Settings
 from pit_server.store.logs import LogStream
 from pit_server.store.paths import DataRoot, relative_paths
@@ -27,6 +28,7 @@ _COLUMNS = (
     Attempt.number.label("attempt"),
     Attempt.master_port,
     Job.command,
+    Job.user_id,
     User.name.label("user"),
 )
 
@@ -44,11 +46,13 @@ def for_node(
     live = _live(session, node_id)
     fresh = {row.attempt_id for row in live if row.state == ProcessState.ASSIGNED}
     peers, shares = _peers(session, fresh), _shares(session, fresh)
+    memberships = groups.names_by_user(session) if fresh else {}
     orders = []
     for row in live:
         spec = None
         if row.state == ProcessState.ASSIGNED:
-            spec = _spec(row, peers[row.attempt_id], shares[row.id], settings)
+            places = _places(row, memberships.get(row.user_id, []))
+            spec = _spec(row, places, peers[row.attempt_id], shares[row.id], settings)
         stopping = row.state == ProcessState.STOPPING
         size = stream_of(data, row.job_id, row.attempt, row.group_index, row.process_index).size()
         orders.append(
@@ -112,7 +116,15 @@ def _shares(session: Session, attempts: set[int]) -> dict[int, list[AnyRow]]:
     return shares
 
 
-def _spec(row: AnyRow, peers: list[AnyRow], shares: list[AnyRow], settings: Settings) -> ProcessSpec:
+def _places(row: AnyRow, group_names: list[str]) -> dict[str, str]:
+    """The directories of a process, with the rights that its user has now."""
+    own = relative_paths(row.job_id, row.attempt, row.user)
+    return {**{groups.variable_of(name): f"groups/{name}" for name in group_names}, **own}
+
+
+def _spec(
+    row: AnyRow, places: dict[str, str], peers: list[AnyRow], shares: list[AnyRow], settings: Settings
+) -> ProcessSpec:
     amounts = {share.kind: share.amount for share in shares if share.unit is None}
     return ProcessSpec(
         job=row.job_id,
@@ -121,7 +133,7 @@ def _spec(row: AnyRow, peers: list[AnyRow], shares: list[AnyRow], settings: Sett
         index=row.process_index,
         command=row.command,
         env=_environment(row, peers),
-        paths=relative_paths(row.job_id, row.attempt, row.user),
+        paths=places,
         hostfile="".join(f"{host} slots={count}\n" for host, count in _hosts(peers).items()),
         grace_s=settings.grace_s,
         cpus=amounts[CPU] / 1000 if CPU in amounts else None,

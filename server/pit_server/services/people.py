@@ -1,127 +1,181 @@
-"""Users and bearer tokens. A token is `pit_<id>_<secret>`; only the hash of the secret is kept."""
+"""Users: their accounts, and what changes them."""
 
-import hashlib
-import hmac
-import re
-import secrets
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
 from pit_protocol.problem import Problem
-from pit_server.db.models import Node, Token, User
+from pit_protocol.states import JobState
+from pit_server.db.models import Group, Job, Membership, User
+from pit_server.services import groups, names, rights, tokens
+from pit_server.services.properties import (
+    Property,
+    read_email,
+    read_names,
+    read_raw,
+    read_some_text,
+    read_yes_no,
+)
+from pit_server.services.rights import Act, Tie
+from pit_server.services.tokens import Caller
 
-NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
-TOKEN = re.compile(r"pit_([0-9]{1,18})_([A-Za-z0-9_-]{43})")
-HOW_TO_RENEW = "`pit connect URL` stores a new one"
-DAY_S = 86_400.0
-NOTE_USE_AFTER_S = 3_600.0  # a write per request would cost more than the knowledge is worth
-
-
-@dataclass(frozen=True)
-class Caller:
-    """Who a request comes from."""
-
-    user_id: int | None
-    node_id: int | None
-    name: str
-    full_name: str = ""
-    is_admin: bool = False
-
-
-def check_name(kind: str, name: str) -> None:
-    if not NAME.fullmatch(name):
-        raise Problem(
-            "bad_name",
-            f"{name[:40]!r} cannot be the name of a {kind}",
-            "a letter first, then letters, digits, - and _, all lower case, at most 32",
-            status=422,
-        )
+ME = "me"
+PROPERTIES = (
+    Property("full_name", read_some_text, Act.CHANGE_ACCOUNT, is_mandatory=True),
+    Property("email", read_email, Act.CHANGE_ACCOUNT),
+    Property("password", read_raw, Act.CHANGE_ACCOUNT),
+    Property("autoshare", read_names, Act.CHANGE_ACCOUNT),
+    Property("admin", read_yes_no, Act.GOVERN_ACCOUNT),
+    Property("active", read_yes_no, Act.GOVERN_ACCOUNT),
+)
+COLUMNS = {"full_name": "full_name", "email": "email", "admin": "is_admin", "active": "is_active"}
 
 
-def add_user(session: Session, name: str, *, is_admin: bool, now: float, full_name: str = "") -> User:
-    """The user of that name, made if there is none yet."""
-    check_name("user", name)
-    user = session.execute(select(User).where(User.name == name)).scalar_one_or_none()
-    if user is None:
-        user = User(name=name, full_name=full_name, is_admin=is_admin, is_active=True, created_at=now)
-        session.add(user)
-        session.flush()
+def add(session: Session, name: str, *, now: float, **columns: Any) -> User:
+    """Make an account; a name that was ever used is taken for good."""
+    names.check_name("user", name)
+    if session.execute(select(User.id).where(User.name == name)).first():
+        raise names.exists("user", name)
+    user = User(
+        name=name, created_at=now, approved_at=now if columns.get("is_active", True) else None, **columns
+    )
+    session.add(user)
+    session.flush()
     return user
 
 
-def issue_token(
+def find(session: Session, caller: Caller, name: str) -> User:
+    """The user of that name, `me` being the caller; one that was removed is no longer there."""
+    wanted = caller.name if name == ME else name
+    user = session.execute(
+        select(User).where(User.name == wanted, User.removed_at.is_(None))
+    ).scalar_one_or_none()
+    if user is None:
+        raise names.unknown("user", name)
+    return user
+
+
+def ties(caller: Caller, user: User) -> set[Tie]:
+    return caller.ties | ({Tie.OWNER} if user.id == caller.user_id else set())
+
+
+def set_properties(
     session: Session,
+    caller: Caller,
+    user: User,
+    values: Sequence[tuple[Property, str, Any]],
     *,
-    user_id: int | None = None,
-    node_id: int | None = None,
     now: float,
-    days: float | None,
-    label: str = "",
-) -> str:
-    """Make a token for a user or for a node; its text is shown here and never again."""
-    secret = secrets.token_urlsafe(32)
-    token = Token(
-        user_id=user_id,
-        node_id=node_id,
-        secret_sha256=_digest(secret),
-        label=label,
-        created_at=now,
-        expires_at=None if days is None else now + days * DAY_S,
-    )
-    session.add(token)
+) -> None:
+    """Change an account as far as the caller may, or not at all; of a password the hash is given."""
+    mine = ties(caller, user)
+    for prop, name, value in values:
+        rights.demand(prop.act or Act.GOVERN_ACCOUNT, mine, f"{name} of user {user.name}")
+        if name == "password":
+            user.password_hash = value
+        elif name == "autoshare":
+            _set_autoshare(session, user, value)
+        else:
+            if name in ("admin", "active") and not value:
+                _check_not_last_admin(session, user)
+            setattr(user, COLUMNS[name], value)
+    if user.is_active and user.approved_at is None:
+        user.approved_at = now
     session.flush()
-    return f"pit_{token.id}_{secret}"
 
 
-_CALLER = (
-    select(
-        Token.id,
-        Token.user_id,
-        Token.node_id,
-        Token.secret_sha256,
-        Token.expires_at,
-        Token.last_used_at,
-        User.name,
-        User.full_name,
-        User.is_admin,
-        User.is_active,
-        Node.name.label("node"),
+def remove(session: Session, caller: Caller, user: User, *, now: float) -> None:
+    """Remove an account: its tokens end, its jobs stay, its name is never given again."""
+    if user.id == caller.user_id:
+        raise Problem("own_account", "nobody removes his own account", "another admin can", status=409)
+    _check_not_last_admin(session, user)
+    open_jobs = session.execute(
+        select(Job.id).where(Job.user_id == user.id, Job.state != JobState.ENDED).order_by(Job.id)
+    ).scalars()
+    if numbers := [str(number) for number in open_jobs]:
+        raise names.in_use(
+            f"user {user.name}", f"jobs {names.some(numbers)} have not ended", f"`pit stop {numbers[0]}` …"
+        )
+    tokens.revoke_all(session, user_id=user.id)
+    session.execute(delete(Membership).where(Membership.user_id == user.id))
+    user.is_active = user.is_admin = False
+    user.password_hash, user.removed_at = None, now
+    session.flush()
+
+
+def records(session: Session, caller: Caller, name: str | None = None) -> list[dict[str, Any]]:
+    """Users as the API shows them; what others may not know of one is left out."""
+    query = select(User).where(User.removed_at.is_(None)).order_by(User.name)
+    users = session.execute(query.where(User.name == name) if name else query).scalars().all()
+    memberships = groups.names_by_user(session)
+    shares = _autoshares(session)
+    result = []
+    for user in users:
+        record: dict[str, Any] = {
+            "name": user.name,
+            "full_name": user.full_name,
+            "groups": memberships[user.id],
+        }
+        if rights.allows(Act.SEE_ACCOUNT, ties(caller, user)):
+            record |= {
+                "email": user.email,
+                "admin": user.is_admin,
+                "active": user.is_active,
+                "state": _state(user),
+                "autoshare": shares.get(user.id, []),
+                "created_at": user.created_at,
+            }
+        result.append(record)
+    return result
+
+
+def _state(user: User) -> str:
+    if user.is_active:
+        return "active"
+    return "unapproved" if user.approved_at is None else "inactive"
+
+
+def _autoshares(session: Session) -> dict[int, list[str]]:
+    shares: dict[int, list[str]] = {}
+    for user_id, name in session.execute(
+        select(Membership.user_id, Group.name)
+        .join(Group, Group.id == Membership.group_id)
+        .where(Membership.autoshares)
+        .order_by(Group.name)
+    ):
+        shares.setdefault(user_id, []).append(name)
+    return shares
+
+
+def _set_autoshare(session: Session, user: User, wanted: Sequence[str]) -> None:
+    his = groups.names_by_user(session, user.id)[user.id]
+    if strange := [name for name in wanted if name not in his]:
+        raise Problem(
+            "no_member",
+            f"user {user.name} is no member of {strange[0]}",
+            f"groups are: {names.some(his)}"
+            if his
+            else "an admin adds members: `pit add-group user:NAME GROUP`",
+            status=422,
+        )
+    chosen = select(Group.id).where(Group.name.in_(wanted))
+    session.execute(
+        update(Membership)
+        .where(Membership.user_id == user.id)
+        .values(autoshares=Membership.group_id.in_(chosen))
+        .execution_options(synchronize_session=False)
     )
-    .outerjoin(User, User.id == Token.user_id)
-    .outerjoin(Node, Node.id == Token.node_id)
-)
 
 
-def find_caller(session: Session, text: str, *, now: float) -> tuple[Caller, int | None]:
-    """Who holds this token, and the token's id if its use is worth noting; 401 if nobody does."""
-    match = TOKEN.fullmatch(text)
-    row = match and session.execute(_CALLER.where(Token.id == int(match[1]))).one_or_none()
-    if not match or not row or not hmac.compare_digest(row.secret_sha256, _digest(match[2])):
+def _check_not_last_admin(session: Session, user: User) -> None:
+    # Locked in order: of two admins that take each other's rights, the second sees what the first did.
+    admins = select(User.id).where(User.is_admin, User.is_active).order_by(User.id).with_for_update()
+    if list(session.execute(admins).scalars()) == [user.id]:
         raise Problem(
-            "unknown_token",
-            "the head does not know this token",
-            "`pit connect URL` stores a new one",
-            status=401,
+            "last_admin",
+            f"user {user.name} is the last admin",
+            "`pit set user:NAME admin=yes` makes another one",
+            status=409,
         )
-    if row.expires_at is not None and row.expires_at <= now:
-        raise Problem(
-            "expired_token", "the token has expired", "`pit connect URL` stores a new one", status=401
-        )
-    if row.user_id is not None and not row.is_active:
-        raise Problem(
-            "inactive_user", f"user {row.name} is not active", "an admin can change that", status=403
-        )
-    stale = row.last_used_at is None or now - row.last_used_at > NOTE_USE_AFTER_S
-    if row.user_id is None:
-        return Caller(None, row.node_id, row.node), row.id if stale else None
-    return Caller(row.user_id, None, row.name, row.full_name, row.is_admin), row.id if stale else None
-
-
-def note_use(session: Session, token_id: int, *, now: float) -> None:
-    session.execute(update(Token).where(Token.id == token_id).values(last_used_at=now))
-
-
-def _digest(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()

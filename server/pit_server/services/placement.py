@@ -7,13 +7,13 @@ from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from pit_protocol.states import JobEvent, NodeState, ProcessEvent, ProcessState
+from pit_protocol.states import JobEvent, ProcessEvent, ProcessState
 from pit_server.db.database import Database, change_orders, note_event
 from pit_server.db.models import Allocation, Attempt, Node, Process
 from pit_server.scheduler.fit import ProcessPlacement
 from pit_server.scheduler.plan import JobPlacement, Plan
 from pit_server.services import lifecycle
-from pit_server.services.nodes import CPU, MEMORY, PORT
+from pit_server.services.node_views import CPU, MEMORY, PORT, is_open
 
 log = logging.getLogger(__name__)
 FIRST_PORT, PORTS = 20_000, 10_000  # below the range that kernels give out by themselves
@@ -25,6 +25,8 @@ def commit(database: Database, plan: Plan, *, now: float) -> list[int]:
         return _commit(database, plan.placements, now=now)
     except IntegrityError as error:
         log.error("the plan gives something twice: %s", error.orig)
+    except lifecycle.Overtaken as error:
+        log.info("the plan is stale: %s", error)
     # The database refuses that. Job by job, so that only the wrong one waits on.
     return [number for job in plan.placements for number in _commit_alone(database, job, now=now)]
 
@@ -32,15 +34,18 @@ def commit(database: Database, plan: Plan, *, now: float) -> list[int]:
 def _commit_alone(database: Database, job: JobPlacement, *, now: float) -> list[int]:
     try:
         return _commit(database, (job,), now=now)
-    except IntegrityError:
+    except (IntegrityError, lifecycle.Overtaken):
         return []
 
 
 def _commit(database: Database, placements: Sequence[JobPlacement], *, now: float) -> list[int]:
     placed = []
     with database.write() as session:
-        query = select(Node.id, Node.name, Node.address).where(Node.state == NodeState.ONLINE)
-        online = {row.id: (row.name, row.address) for row in session.execute(query)}
+        online = {
+            node.id: (node.name, node.fixed_address or node.address)
+            for node in session.execute(select(Node)).scalars()
+            if is_open(node)
+        }
         ports = _Ports(session)
         for job in placements:
             if any(process.node_id not in online for process in job.processes):
@@ -51,7 +56,16 @@ def _commit(database: Database, placements: Sequence[JobPlacement], *, now: floa
                 log.info("job %d was not placed: %s", job.number, error)
                 continue
             placed.append(job.number)
+        _check_still_open(session, session.info.get("nodes", ()))
     return placed
+
+
+def _check_still_open(session: Session, node_ids: Iterable[int]) -> None:
+    """Last, for whoever locks both takes the jobs first; from here on no admin takes a node away."""
+    query = select(Node).where(Node.id.in_(node_ids)).order_by(Node.id).with_for_update()
+    rows = session.execute(query.execution_options(populate_existing=True)).scalars()
+    if closed := [node.name for node in rows if not is_open(node)]:
+        raise lifecycle.Overtaken(f"node {closed[0]} is no longer open")
 
 
 def _place(
@@ -77,7 +91,7 @@ def _place(
         for process, p in zip(processes, job.processes, strict=True)
         for row in _allocations(process.id, p)
     ]
-    rows.append(_allocation(processes[0].id, master.node_id, PORT, str(attempt.master_port), 1))
+    rows.append(_allocation(processes[0].id, master.node_id, PORT, _port_unit(attempt.master_port), 1))
     session.execute(insert(Allocation), rows)
     for process in processes:
         note_event(
@@ -121,6 +135,11 @@ def _allocation(process_id: int, node_id: int, kind: str, unit: str | None, amou
     return {"process_id": process_id, "node_id": node_id, "kind": kind, "unit": unit, "amount": amount}
 
 
+def _port_unit(port: int) -> str:
+    """What a port is called among a node's units, apart from all GPUs."""
+    return f"port/{port}"
+
+
 class _Ports:
     """Ports for jobs' processes to meet at, none of them given twice on one node."""
 
@@ -133,8 +152,8 @@ class _Ports:
     def take(self, node_id: int, number: int) -> int:
         # Round robin by job number, so that a port just left (TIME_WAIT) is not given again at once.
         ports = (FIRST_PORT + (number + step) % PORTS for step in range(PORTS))
-        port = next((port for port in ports if (node_id, str(port)) not in self._taken), None)
+        port = next((port for port in ports if (node_id, _port_unit(port)) not in self._taken), None)
         if port is None:
             raise lifecycle.Overtaken("all ports of its node are taken")
-        self._taken.add((node_id, str(port)))
+        self._taken.add((node_id, _port_unit(port)))
         return port

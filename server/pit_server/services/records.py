@@ -11,11 +11,12 @@ from pit_protocol.problem import Problem
 from pit_protocol.states import JobState, Outcome, letters
 from pit_protocol.wire import to_json
 from pit_server.db.database import AnyRow
-from pit_server.db.models import Allocation, Event, Job, Node, Process, User
+from pit_server.db.models import Allocation, Event, Group, Job, JobGroup, Node, Process, User
 from pit_server.services import jobs
+from pit_server.services.access import visible
 from pit_server.services.inputs import parse_number
-from pit_server.services.nodes import PORT
-from pit_server.services.people import Caller
+from pit_server.services.node_views import PORT
+from pit_server.services.tokens import Caller
 
 LIVE = (JobState.STARTING, JobState.RUNNING, JobState.STOPPING)
 QUEUED = (JobState.PREPARING, JobState.WAITING)
@@ -39,11 +40,11 @@ _SUMMARY = (
 
 def status(session: Session, caller: Caller, limit: int, reasons: Mapping[int, str]) -> dict[str, Any]:
     """What `pit status` shows."""
-    visible = _visible(caller)
+    mine = visible(caller)
     totals = dict.fromkeys(JobState, 0)
-    for state, count in session.execute(select(Job.state, func.count()).where(visible).group_by(Job.state)):
+    for state, count in session.execute(select(Job.state, func.count()).where(mine).group_by(Job.state)):
         totals[JobState(state)] = count
-    query = select(*_SUMMARY).join(User, User.id == Job.user_id).where(visible)
+    query = select(*_SUMMARY).join(User, User.id == Job.user_id).where(mine)
     running = session.execute(query.where(Job.state.in_(LIVE)).order_by(Job.id)).all()
     waiting = session.execute(query.where(Job.state.in_(QUEUED)).order_by(Job.id).limit(limit)).all()
     done = session.execute(
@@ -65,7 +66,7 @@ def listing(
     session: Session, caller: Caller, filters: Mapping[str, str], reasons: Mapping[int, str]
 ) -> dict[str, Any]:
     """Jobs by filter, order and page."""
-    query = select(*_SUMMARY).join(User, User.id == Job.user_id).where(_visible(caller))
+    query = select(*_SUMMARY).join(User, User.id == Job.user_id).where(visible(caller))
     query = _filtered(query, filters)
     total = session.execute(select(func.count()).select_from(query.subquery())).scalar_one()
     limit = min(_number(filters, "limit", 20), MAX_ROWS)
@@ -87,6 +88,7 @@ def record(session: Session, job: Job, result: str | None, reasons: Mapping[int,
         "command": job.command,
         "continues": job.continues,
         "attempt": job.attempt,
+        "groups": _group_names(session, job.id),
         "snapshot": to_json(jobs.snapshot_of(job)),
         "result": result,
         "events": [_event(event, names) for event in events],
@@ -97,8 +99,10 @@ def record(session: Session, job: Job, result: str | None, reasons: Mapping[int,
     }
 
 
-def _visible(caller: Caller) -> ColumnElement[bool]:
-    return Job.id > 0 if caller.is_admin else Job.user_id == caller.user_id
+def _group_names(session: Session, number: int) -> list[str]:
+    """The groups that a job is shared with."""
+    query = select(Group.name).join(JobGroup, JobGroup.group_id == Group.id).where(JobGroup.job_id == number)
+    return list(session.execute(query.order_by(Group.name)).scalars())
 
 
 def _summary(row: AnyRow, reasons: Mapping[int, str]) -> dict[str, Any]:

@@ -91,7 +91,7 @@ def _start(report: Report) -> dict[str, Any]:
 
 def _how_ended(report: Report) -> str:
     if report.reason:
-        return storable(report.reason)
+        return f"ended: {storable(report.reason)}"
     if report.signal is not None:
         return f"was ended by signal {report.signal}"
     return "ended" if report.exit_code is None else f"ended with exit code {report.exit_code}"

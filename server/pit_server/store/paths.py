@@ -1,6 +1,7 @@
 """The data root: one place that knows where everything lies."""
 
 import hashlib
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,9 +25,26 @@ class DataRoot:
     def home(self, user: str) -> Path:
         return self.root / "home" / user
 
+    def group(self, name: str) -> Path:
+        return self.root / "groups" / name
+
+    def make_group(self, name: str) -> None:
+        """A fresh directory for a new group; what an older one of that name left goes to the trash."""
+        self.discard(self.group(name))
+        self.group(name).mkdir(mode=PRIVATE_MODE)
+
+    def discard(self, directory: Path) -> None:
+        """Move a directory to the trash, if it is there; it is not deleted."""
+        if directory.exists():
+            place = self.root / "trash" / f"{directory.parent.name}-{directory.name}-{time.time_ns()}"
+            directory.rename(place)
+
     def attempt(self, job: int, attempt: int) -> Path:
         """The directory that an attempt works in; apart, so that a zombie cannot write into the next."""
-        return self.root / "jobs" / str(job) / str(attempt)
+        return self.job(job) / str(attempt)
+
+    def job(self, job: int) -> Path:
+        return self.root / "jobs" / str(job)
 
     def logs(self, job: int) -> Path:
         return self.root / "logs" / str(job)

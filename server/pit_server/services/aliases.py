@@ -1,0 +1,118 @@
+"""Aliases: short names of models, by which requests ask for resources."""
+
+import re
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from pit_grammar import parse
+from pit_protocol.problem import Problem
+from pit_protocol.states import JobState
+from pit_server.db.models import Alias, Job, Resource
+from pit_server.services import names
+from pit_server.services.properties import Property, read_some_text
+
+PROPERTIES = (Property("name", read_some_text, is_mandatory=True),)
+# Words of a model's name that say who made it or what it is sold as, and what is put in behind its number.
+_NOISE = re.compile(r"\b(nvidia|amd|intel|geforce|quadro|tesla|titan|radeon|instinct|graphics|gpu)\b")
+_DETAIL = re.compile(r"^(\d+gb?|\d+g|sxm\d*|pcie?|nvl|hbm\w*|max-q|laptop|edition|generation|ada|mig)$")
+
+
+def fold(model: str) -> str:
+    """A model's name as requests write it: blanks and case folded away."""
+    return "".join(model.split()).lower()
+
+
+def add(session: Session, name: str, model: str) -> None:
+    names.check_name("alias", name)
+    if session.get(Alias, name):
+        raise names.exists("alias", name)
+    _check_free(session, name, model)
+    session.add(Alias(name=name, model=model))
+    session.flush()
+
+
+def change(session: Session, name: str, model: str) -> None:
+    """Let an alias mean another model."""
+    alias = find(session, name)
+    _check_free(session, name, model)
+    alias.model = model
+    session.flush()
+
+
+def find(session: Session, name: str) -> Alias:
+    alias = session.get(Alias, name)
+    if alias is None:
+        raise names.unknown("alias", name)
+    return alias
+
+
+def remove(session: Session, name: str) -> None:
+    """Remove an alias that no job which has not ended asks for."""
+    alias = find(session, name)
+    rows = session.execute(select(Job.id, Job.request).where(Job.state != JobState.ENDED).order_by(Job.id))
+    users = [str(row.id) for row in rows if name in row.request and name in parse(row.request).kinds]
+    if users:
+        raise names.in_use(
+            f"alias {name}", f"jobs {names.some(users)} ask for it", "`pit stop` them, or wait"
+        )
+    session.delete(alias)
+    session.flush()
+
+
+def _check_free(session: Session, name: str, model: str) -> None:
+    """An alias must not hide a model of that very name."""
+    hidden = select(Resource.model).where(Resource.kind == name, Resource.kind != fold(model)).limit(1)
+    if known := session.execute(hidden).scalar_one_or_none():
+        raise Problem(
+            "exists", f"{name} is what {known!r} is called already", "choose another alias", status=409
+        )
+
+
+def records(session: Session) -> list[dict[str, Any]]:
+    rows = session.execute(select(Alias).order_by(Alias.name)).scalars()
+    return [{"name": row.name, "model": row.model} for row in rows]
+
+
+def note_model(session: Session, model: str) -> None:
+    """Give a model that has no alias yet a sensible one, if such a name is free."""
+    if session.execute(select(Alias.name).where(Alias.model == model)).first():
+        return
+    name = suggest(model)
+    if name and name not in names.RESERVED and not session.get(Alias, name):
+        session.add(Alias(name=name, model=model))
+        session.flush()
+
+
+def suggest(model: str) -> str:
+    """`GeForce GTX 1070` -> `gtx1070`, `NVIDIA A100-SXM4-40GB` -> `a100`; or nothing."""
+    words = [word for word in re.split(r"[\s_/-]+", _NOISE.sub(" ", model.lower())) if word]
+    short = "".join(word for word in words if not _DETAIL.fullmatch(word))
+    short = re.sub(r"[^a-z0-9.]", "", short)
+    return short if names.ALIAS.fullmatch(short) and short != fold(model) else ""
+
+
+class Names:
+    """Which names requests may use for which kind of resource, at one moment."""
+
+    def __init__(self, session: Session) -> None:
+        self._by_model: dict[str, list[str]] = {}
+        for row in session.execute(select(Alias).order_by(Alias.name)).scalars():
+            self._by_model.setdefault(fold(row.model), []).append(row.name)
+
+    def aliases(self, folded: str) -> list[str]:
+        return self._by_model.get(folded, [])
+
+    def kind(self, folded: str) -> str:
+        """The one name that the scheduler uses for a model: its first alias, else the model's own."""
+        return next(iter(self.aliases(folded)), folded)
+
+    def meanings(self) -> dict[str, str]:
+        """Every other name of a kind -> the kind."""
+        return {
+            name: self.kind(folded)
+            for folded, aliases in self._by_model.items()
+            for name in (folded, *aliases)
+            if name != self.kind(folded)
+        }

@@ -1,0 +1,50 @@
+"""Names that people give to things."""
+
+import re
+
+from pit_protocol.problem import Problem
+
+NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+# A kind's name in a request: what the request language reads as one word.
+ALIAS = re.compile(r"[a-z][a-z0-9._-]{0,63}")
+RESERVED = {"me", "all", "current", "head", "home", "shared", "gpu", "cpu", "mem", "port"}
+
+
+def check_name(kind: str, name: str) -> None:
+    """Raise a Problem unless a thing of this kind may be called so."""
+    if name in RESERVED:
+        raise Problem(
+            "reserved_name", f"{name} means something else and cannot be the name of a {kind}", status=422
+        )
+    if not (ALIAS if kind == "alias" else NAME).fullmatch(name):
+        dots = ", dots" if kind == "alias" else ""
+        longest = 64 if kind == "alias" else 32
+        raise Problem(
+            "bad_name",
+            f"{name[:40]!r} cannot be the name of a {kind}",
+            f"a letter first, then letters, digits{dots}, - and _, all lower case, at most {longest}",
+            status=422,
+        )
+
+
+def exists(kind: str, name: str) -> Problem:
+    return Problem(
+        "exists", f"there is a {kind} {name} already", f"`pit set {kind}:{name} …` changes it", status=409
+    )
+
+
+def unknown(kind: str, name: str) -> Problem:
+    plural = "aliases" if kind == "alias" else f"{kind}s"
+    return Problem(
+        f"no_such_{kind}", f"there is no {kind} {name[:64]}", f"`pit show {plural}` lists them", status=404
+    )
+
+
+def in_use(thing: str, why: str, way_out: str) -> Problem:
+    return Problem("in_use", f"{thing} is in use: {why}", way_out, status=409)
+
+
+def some(names: list[str], most: int = 10) -> str:
+    """The first few of a list, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

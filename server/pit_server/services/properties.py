@@ -1,0 +1,104 @@
+"""Properties of things, as users type them: which there are, who may set them, how they are read."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pit_protocol.problem import Problem
+from pit_server.services.inputs import check_text
+from pit_server.services.rights import Act
+
+MAX_TEXT = 200
+MAX_EMAIL = 254
+
+
+@dataclass(frozen=True)
+class Property:
+    name: str  # ending in a dot: any name may follow
+    read: Callable[[str, str], Any]  # the property's full name and the text -> the value
+    act: Act | None = None  # who may set it, where not all that may call the route
+    is_mandatory: bool = False
+
+    def matches(self, name: str) -> bool:
+        return name == self.name or (
+            self.name.endswith(".") and name.startswith(self.name) and name != self.name
+        )
+
+
+def read_all(
+    kind: str, known: Sequence[Property], given: Any, *, is_new: bool = False
+) -> list[tuple[Property, str, Any]]:
+    """Read `{property: text}`; unknown, missing and odd ones raise a Problem that says what is right."""
+    if not isinstance(given, Mapping):
+        raise Problem("bad_field", "field 'set' must be an object", status=422)
+    found = []
+    for name, text in given.items():
+        match = next((prop for prop in known if prop.matches(name)), None)
+        if match is None:
+            names = ", ".join(f"{prop.name}NAME" if prop.name.endswith(".") else prop.name for prop in known)
+            raise Problem(
+                "unknown_property",
+                f"a {kind} has no property {name[:40]!r}",
+                f"it has: {names}",
+                status=422,
+            )
+        if not isinstance(text, str):
+            raise Problem("bad_field", f"the value of {name} must be a text", status=422)
+        found.append((match, name, match.read(name, text)))
+    missing = [prop.name for prop in known if prop.is_mandatory and prop.name not in given] if is_new else []
+    if missing:
+        raise Problem("missing_property", f"a {kind} needs {missing[0]}", f"write {missing[0]}=…", status=422)
+    if not found and not is_new:
+        raise Problem("nothing_to_set", "nothing is given to set", "write property=value", status=422)
+    return found
+
+
+def read_text(name: str, text: str) -> str:
+    check_text(name, text.strip(), MAX_TEXT)
+    if not text.isprintable():
+        raise Problem(f"bad_{name}", f"{name} must be a line of text", status=422)
+    return text.strip()
+
+
+def read_some_text(name: str, text: str) -> str:
+    if not text.strip():
+        raise Problem(f"bad_{name}", f"{name} must not be empty", status=422)
+    return read_text(name, text)
+
+
+def read_email(name: str, text: str) -> str:
+    text = text.strip()
+    local, at, domain = text.rpartition("@")
+    if text and (
+        not at or not local or not domain or len(text) > MAX_EMAIL or not text.isprintable() or " " in text
+    ):
+        raise Problem("bad_email", f"{name}: {text[:40]!r} is no e-mail address", status=422)
+    return text
+
+
+def read_yes_no(name: str, text: str) -> bool:
+    if text not in ("yes", "no"):
+        raise Problem(f"bad_{name}", f"{name} must be yes or no, not {text[:40]!r}", status=422)
+    return text == "yes"
+
+
+def read_raw(_name: str, text: str) -> str:
+    """As it is: a password is judged where it is hashed, and shown nowhere."""
+    return text
+
+
+def read_count(name: str, text: str) -> int | None:
+    """A whole number from 1 on; empty for the default."""
+    if not text.strip():
+        return None
+    if not text.isascii() or not text.isdecimal() or not 0 < len(text) < 7 or int(text) < 1:
+        raise Problem(
+            f"bad_{name}", f"{name} must be a whole number from 1 on, not {text[:40]!r}", status=422
+        )
+    return int(text)
+
+
+def read_names(name: str, text: str) -> tuple[str, ...]:
+    """A list such as `students,ml`; may be empty."""
+    check_text(name, text, 10_000)
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))

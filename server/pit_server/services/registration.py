@@ -1,0 +1,195 @@
+"""Coming in: registering, logging in, and who becomes the first admin."""
+
+import hashlib
+import hmac
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from pit_protocol.problem import Problem
+from pit_server.db.database import Database
+from pit_server.db.models import Fact, User
+from pit_server.services import audit, names, people, tokens
+from pit_server.services.inputs import check_text
+from pit_server.services.passwords import Passwords
+from pit_server.services.properties import read_email, read_some_text
+from pit_server.services.throttle import Throttle
+
+SETUP_CODE = "setup_code_sha256"
+MAX_LABEL = 100
+MAX_PASSWORD = 1024  # characters that are looked at at all
+OPEN, APPROVE, CLOSED = "open", "approve", "closed"
+
+
+@dataclass(frozen=True)
+class Login:
+    name: str
+    password: str
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Registration:
+    name: str
+    full_name: str
+    password: str
+    email: str = ""
+    label: str = ""
+    setup_code: str = ""
+
+
+@dataclass(frozen=True)
+class Issued:
+    """What a client gets when it came in."""
+
+    name: str
+    token_id: int
+    token: str
+    expires_at: float
+
+
+class Door:
+    """Lets people in; shared by all requests, for it counts their bad tries."""
+
+    def __init__(
+        self, database: Database, mode: str, *, cost: int, per_minute: int, token_days: float
+    ) -> None:
+        self._database, self.mode = database, mode
+        self._token_s = token_days * tokens.DAY_S
+        self.passwords = Passwords(cost)
+        self._throttle = Throttle(per_minute)
+
+    def log_in(self, login: Login, address: str, *, now: float) -> Issued:
+        """A token for who knows the password; nobody learns whether it was the name that was wrong."""
+        _check_lengths(login.password, login.label)
+        keys = (f"name:{login.name[:64]}", f"address:{address}")
+        self._throttle.check(*keys)
+        with self._database.read() as session:
+            user = (
+                session.execute(
+                    select(User.id, User.name, User.password_hash, User.is_active).where(
+                        User.name == login.name, User.removed_at.is_(None)
+                    )
+                ).one_or_none()
+                if _is_storable(login.name)
+                else None
+            )
+        # Without a session: it takes a quarter of a second, by design.
+        if not self.passwords.is_right(login.password, user.password_hash if user else None) or user is None:
+            self._throttle.note(*keys)
+            with self._database.write() as session:
+                audit.note(
+                    session,
+                    audit.NOBODY,
+                    "login refused",
+                    f"user:{login.name[:64]}",
+                    now=now,
+                    address=address,
+                )
+            raise Problem("bad_login", "the head does not know this user with this password", status=401)
+        if not user.is_active:
+            raise tokens.inactive(user.name)
+        return self._issue(user.id, user.name, login.label, "login", address, now=now)
+
+    def register(self, wanted: Registration, address: str, *, now: float) -> Issued | None:
+        """Make an account; None where an admin has to approve it first."""
+        _check_lengths(wanted.password, wanted.label)
+        self._throttle.check(f"address:{address}")
+        with self._database.read() as session:
+            is_first = needs_setup(session)
+        if not is_first and self.mode == CLOSED:
+            raise Problem("registration_closed", "this head takes no new users", "ask its admin", status=403)
+        self._throttle.note(f"address:{address}")
+        hashed = self.passwords.make(wanted.password)
+        with self._database.write() as session:
+            if is_first:
+                _use_setup_code(session, wanted.setup_code)
+            is_active = is_first or self.mode == OPEN
+            user = _add(
+                session,
+                wanted.name,
+                now=now,
+                full_name=read_some_text("full_name", wanted.full_name),
+                email=read_email("email", wanted.email),
+                password_hash=hashed,
+                is_admin=is_first,
+                is_active=is_active,
+            )
+            detail = "first admin" if is_first else "" if is_active else "waits for approval"
+            audit.note(
+                session,
+                wanted.name,
+                "register",
+                f"user:{wanted.name}",
+                now=now,
+                detail=detail,
+                address=address,
+            )
+        if not is_active:
+            return None
+        return self._issue(user.id, user.name, wanted.label, "login", address, now=now)
+
+    def _issue(self, user_id: int, name: str, label: str, act: str, address: str, *, now: float) -> Issued:
+        expires_at = now + self._token_s
+        with self._database.write() as session:
+            token_id, text = tokens.issue(
+                session, user_id=user_id, now=now, expires_at=expires_at, label=label
+            )
+            audit.note(session, name, act, f"token:{token_id}", now=now, detail=label, address=address)
+        return Issued(name, token_id, text, expires_at)
+
+
+def _add(session: Session, name: str, *, now: float, **columns: Any) -> User:
+    try:
+        return people.add(session, name, now=now, **columns)
+    except IntegrityError:
+        raise names.exists("user", name) from None  # at the same moment, elsewhere
+
+
+def needs_setup(session: Session) -> bool:
+    """Whether nobody has ever registered."""
+    return session.execute(select(func.count()).select_from(User)).scalar_one() == 0
+
+
+def make_setup_code(session: Session) -> str | None:
+    """A new code that makes the first user admin, for the head's console; None if there are users."""
+    if not needs_setup(session):
+        return None
+    code = secrets.token_hex(8)
+    session.merge(Fact(name=SETUP_CODE, value=_digest(code)))
+    return code
+
+
+def _use_setup_code(session: Session, code: str) -> None:
+    fact = session.get(Fact, SETUP_CODE, with_for_update=True)
+    # Gone: someone else was first.
+    if fact is None or not hmac.compare_digest(fact.value, _digest(code.strip())):
+        raise Problem(
+            "bad_setup_code",
+            "the first user needs the setup code",
+            "the head prints it on its console when it starts",
+            status=403,
+        )
+    session.delete(fact)
+
+
+def _check_lengths(password: str, label: str) -> None:
+    check_text("label", label, MAX_LABEL)
+    if len(password) > MAX_PASSWORD:
+        raise Problem("bad_password", "this cannot be a password", "it has at most 72 bytes", status=422)
+
+
+def _is_storable(name: str) -> bool:
+    try:
+        check_text("name", name, 64)
+    except Problem:
+        return False
+    return True
+
+
+def _digest(code: str) -> str:
+    return hashlib.sha256(code.encode(errors="replace")).hexdigest()

@@ -1,0 +1,51 @@
+"""Slowing down who guesses: bad tries are counted by account and by address, each for a minute."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+from pit_protocol.problem import Problem
+
+WINDOW_S = 60.0
+MOST_KEYS = 100_000
+
+
+class TooMany(Problem):
+    """Says after how many seconds another try makes sense."""
+
+    def __init__(self, retry_after_s: int) -> None:
+        super().__init__("too_many_tries", "too many tries", f"wait {retry_after_s} s", status=429)
+        self.retry_after_s = retry_after_s
+
+
+class Throttle:
+    """Kept in memory: a restart of the head forgets, which helps a guesser little."""
+
+    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most, self._clock = most, clock
+        self._lock = threading.Lock()
+        self._tries: dict[str, deque[float]] = {}
+
+    def check(self, *keys: str) -> None:
+        """Raise TooMany if one of the keys has used up its tries."""
+        now = self._clock()
+        with self._lock:
+            waits = [self._wait_s(key, now) for key in keys]
+        if (wait_s := max(waits)) > 0:
+            raise TooMany(int(wait_s) + 1)
+
+    def note(self, *keys: str) -> None:
+        """Count a bad try."""
+        now = self._clock()
+        with self._lock:
+            if len(self._tries) >= MOST_KEYS:
+                self._tries = {key: tries for key, tries in self._tries.items() if now - tries[-1] < WINDOW_S}
+            for key in keys:
+                self._tries.setdefault(key, deque(maxlen=self._most)).append(now)
+
+    def _wait_s(self, key: str, now: float) -> float:
+        tries = self._tries.get(key)
+        if tries is None or len(tries) < self._most:
+            return 0.0
+        return tries[0] + WINDOW_S - now

@@ -1,0 +1,169 @@
+"""Bearer tokens: `pit_<id>_<secret>`, of which only the hash of the secret is kept."""
+
+import hashlib
+import hmac
+import re
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import delete, select, update
+from sqlalchemy.orm import Session
+
+from pit_protocol.problem import Problem
+from pit_server.db.models import Node, Token, User
+from pit_server.services import rights
+from pit_server.services.rights import Act, Tie
+
+TOKEN = re.compile(r"pit_([0-9]{1,18})_([A-Za-z0-9_-]{43})")
+HOW_TO_RENEW = "`pit login` gets a new one"
+DAY_S = 86_400.0
+NOTE_USE_AFTER_S = 3_600.0  # a write per request would cost more than the knowledge is worth
+ALL = "*"
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who a request comes from: a user, the worker of a node, or a machine that is to become a node."""
+
+    user_id: int | None
+    node_id: int | None
+    name: str
+    full_name: str = ""
+    is_admin: bool = False
+    token_id: int = 0
+    joins: bool = False
+
+    @property
+    def actor(self) -> str:
+        """Who this is in the audit."""
+        return self.name if self.node_id is None else f"node:{self.name}"
+
+    @property
+    def ties(self) -> set[Tie]:
+        """What he is to everything."""
+        return {Tie.ADMIN} if self.is_admin else set()
+
+
+def issue(
+    session: Session,
+    *,
+    user_id: int | None = None,
+    node_id: int | None = None,
+    now: float,
+    expires_at: float | None,
+    label: str = "",
+    joins: bool = False,
+) -> tuple[int, str]:
+    """Make a token for a user or for a node; its id, and its text, which is shown here and never again."""
+    secret = secrets.token_urlsafe(32)
+    token = Token(
+        user_id=user_id,
+        node_id=node_id,
+        secret_sha256=_digest(secret),
+        label=label,
+        created_at=now,
+        expires_at=expires_at,
+        joins=joins,
+    )
+    session.add(token)
+    session.flush()
+    return token.id, f"pit_{token.id}_{secret}"
+
+
+_CALLER = (
+    select(
+        Token.id,
+        Token.user_id,
+        Token.node_id,
+        Token.secret_sha256,
+        Token.expires_at,
+        Token.last_used_at,
+        Token.joins,
+        User.name,
+        User.full_name,
+        User.is_admin,
+        User.is_active,
+        Node.name.label("node"),
+    )
+    .outerjoin(User, User.id == Token.user_id)
+    .outerjoin(Node, Node.id == Token.node_id)
+)
+
+
+def find_caller(session: Session, text: str, *, now: float) -> tuple[Caller, bool]:
+    """Who holds this token, and whether its use is worth noting; 401 if nobody does."""
+    match = TOKEN.fullmatch(text)
+    row = match and session.execute(_CALLER.where(Token.id == int(match[1]))).one_or_none()
+    if not match or not row or not hmac.compare_digest(row.secret_sha256, _digest(match[2])):
+        raise Problem("unknown_token", "the head does not know this token", HOW_TO_RENEW, status=401)
+    if row.expires_at is not None and row.expires_at <= now:
+        raise Problem("expired_token", "the token has expired", HOW_TO_RENEW, status=401)
+    if row.user_id is not None and not row.is_active:
+        raise inactive(row.name)
+    stale = row.last_used_at is None or now - row.last_used_at > NOTE_USE_AFTER_S
+    if row.user_id is None:
+        return Caller(None, row.node_id, row.node, token_id=row.id, joins=row.joins), stale
+    return Caller(row.user_id, None, row.name, row.full_name, row.is_admin, row.id), stale
+
+
+def inactive(name: str) -> Problem:
+    return Problem(
+        "inactive_user",
+        f"user {name} is not active",
+        f"an admin can change that: `pit set user:{name} active=yes`",
+        status=403,
+    )
+
+
+def note_use(session: Session, token_id: int, *, now: float) -> None:
+    session.execute(update(Token).where(Token.id == token_id).values(last_used_at=now))
+
+
+def records(session: Session, caller: Caller, whose: str = "") -> list[dict[str, Any]]:
+    """The caller's tokens; for admins those of the user `whose`, or of all."""
+    query = select(Token, User.name).join(User, User.id == Token.user_id).order_by(Token.id)
+    if whose and whose != caller.name:
+        rights.demand(Act.REVOKE_TOKEN, caller.ties, f"the tokens of {whose}")
+        query = query if whose == ALL else query.where(User.name == whose)
+    else:
+        query = query.where(Token.user_id == caller.user_id)
+    return [
+        {
+            "id": row.Token.id,
+            "user": row.name,
+            "label": row.Token.label,
+            "created_at": row.Token.created_at,
+            "expires_at": row.Token.expires_at,
+            "last_used_at": row.Token.last_used_at,
+            "current": row.Token.id == caller.token_id,
+        }
+        for row in session.execute(query)
+    ]
+
+
+def revoke(session: Session, caller: Caller, token_id: int) -> str:
+    """End one token; the name of whose it was."""
+    row = session.execute(
+        select(Token.user_id, User.name)
+        .join(User, User.id == Token.user_id)
+        .where(Token.id == token_id)
+        .with_for_update(of=Token)
+    ).one_or_none()
+    ties = caller.ties | ({Tie.OWNER} if row and row.user_id == caller.user_id else set())
+    if row is None or not rights.allows(Act.REVOKE_TOKEN, ties):
+        raise Problem(
+            "no_such_token", f"there is no token {token_id}", "`pit show tokens` lists them", status=404
+        )
+    session.execute(delete(Token).where(Token.id == token_id))
+    return str(row.name)
+
+
+def revoke_all(session: Session, *, user_id: int | None = None, node_id: int | None = None) -> None:
+    """End all tokens of a user or of a node."""
+    owner = Token.user_id == user_id if user_id is not None else Token.node_id == node_id
+    session.execute(delete(Token).where(owner))
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
