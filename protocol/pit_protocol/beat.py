@@ -25,12 +25,37 @@ class Wish(StrEnum):
     FORGET = "forget"  # its end is on record; the worker may delete what it kept
 
 
+class Runtime(StrEnum):
+    """What a node runs processes by."""
+
+    PROCESS = "process"  # as processes of the machine itself
+    DOCKER = "docker"  # each in a container
+
+
+class Pull(StrEnum):
+    """When a node fetches an image."""
+
+    MISSING = "missing"  # if it has none of that name
+    ALWAYS = "always"  # each time, as far as the registry has another one
+    NEVER = "never"
+
+
 @dataclass(frozen=True)
 class Resource:
     """One allocatable thing of a node, such as a GPU."""
 
     unit: str  # what identifies it on its node (a GPU's UUID)
     model: str  # as its driver names it
+    memory_mib: int = 0
+    pci: str = ""  # where it sits, such as 0000:01:00.0
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why a resource must not be given away at the moment."""
+
+    unit: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -47,6 +72,8 @@ class Hello:
     boot_id: str
     inventory: Inventory
     address: str  # where the node's processes are reached by others
+    runtime: Runtime = Runtime.PROCESS
+    overlay: str = ""  # a network across nodes that its containers may join
 
 
 @dataclass(frozen=True)
@@ -56,6 +83,14 @@ class Welcome:
     cluster: str  # marks everything the worker leaves on its machine
     data_root: str
     hold_s: float  # how long the head holds a quiet beat
+
+
+@dataclass(frozen=True)
+class Usage:
+    """How much of its GPUs a process uses, on the mean over all of them, in percent."""
+
+    gpu_percent: float
+    memory_percent: float
 
 
 @dataclass(frozen=True)
@@ -72,6 +107,9 @@ class Report:
     reason: str = ""
     started_at: float | None = None
     ended_at: float | None = None
+    oom: bool = False  # the kernel ended something of it for lack of memory
+    image: str = ""  # the exact image that ran, by its digest
+    usage: Usage | None = None  # measured since the last report that had one
 
 
 @dataclass(frozen=True)
@@ -93,6 +131,31 @@ class Beat:
     wait_s: float = 0.0  # how long the head may hold the answer while nothing changes
     reports: tuple[Report, ...] = ()
     chunks: tuple[ChunkHead, ...] = ()
+    troubles: tuple[Trouble, ...] | None = None  # all there are; None: this beat says nothing of them
+
+
+@dataclass(frozen=True)
+class Account:
+    """Whose files a process makes: numbers that the head gives to users and groups."""
+
+    uid: int
+    gid: int
+    gids: tuple[int, ...] = ()  # of the user's groups
+
+
+@dataclass(frozen=True)
+class Container:
+    """What a process that runs in a container needs beyond the others."""
+
+    image: str
+    pull: Pull
+    network: str  # PRIVATE, HOST, or the name of an overlay network
+    name: str  # by which the other processes of the job reach it on such a network
+    shm_mib: int
+    pids: int  # at most so many processes and threads inside
+
+
+PRIVATE, HOST = "private", "host"  # networks: of the job alone on its node; the node's own
 
 
 @dataclass(frozen=True)
@@ -111,6 +174,8 @@ class ProcessSpec:
     cpus: float | None = None
     memory_mib: int | None = None
     units: tuple[str, ...] = ()
+    account: Account | None = None  # None: whoever the worker runs as
+    container: Container | None = None  # on nodes that run processes in containers
 
 
 @dataclass(frozen=True)

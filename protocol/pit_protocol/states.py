@@ -65,6 +65,7 @@ class KilledBy(StrEnum):
     JOB = "job"  # another process of the job failed
     REBOOT = "reboot"  # its machine restarted
     WORKER = "worker"  # could not be started, or is unknown to its worker
+    RUNTIME = "runtime"  # the container engine, when it was started anew
 
 
 JOB_MOVES: dict[tuple[JobState, JobEvent], JobState] = {

@@ -31,3 +31,4 @@ class Submission:
     command: str | None = None  # bash commands; None: the project's `.compute`
     private: bool = False
     continues: int | None = None  # number of the job whose `keep` is copied over
+    image: str | None = None  # to run in; None: the cluster's default
