@@ -43,13 +43,30 @@ def job_text(job: Json, now: float) -> str:
         ("Created", local_time(job["created_at"])),
         *snapshot_pairs(job),
         ("Branch", safe(job["snapshot"]["branch"] or "")),
+        ("Image", _image(job)),
         ("Command", safe(job["command"] or ".compute")),
         ("Continues", str(job["continues"] or "")),
         ("Private", "yes" if job["private"] else ""),
+        ("Groups", safe(", ".join(job["groups"]))),
+        ("GPU use", _use(job)),
         ("Attempt", str(job["attempt"])),
         ("Result", safe_lines(job["result"] or "").replace("\n", "\n" + " " * 12)),
     ]
     return records([(label, value) for label, value in pairs if value])
+
+
+def _image(job: Json) -> str:
+    """What was asked for, and what it was in the end."""
+    ran = dict.fromkeys(process["image"] for process in job["processes"] if process["image"])
+    return ", ".join(safe(name) for name in (job["image"], *ran) if name)
+
+
+def _use(job: Json) -> str:
+    if job["gpu_percent"] is None:
+        return ""
+    return (
+        f"{job['gpu_percent']:.0f} % of time, {job['memory_percent']:.0f} % of memory, on the mean of the run"
+    )
 
 
 def process_section(job: Json, now: float) -> Section:

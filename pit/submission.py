@@ -26,6 +26,7 @@ class Wish:
     command: str | None = None
     private: bool = False
     continues: int | None = None
+    image: str | None = None
     bundle: bool = False  # send the commit's objects, even if the head could fetch them
 
 
@@ -52,6 +53,7 @@ def _send(head: Head, parcel: Parcel, wish: Wish) -> dict[str, Any]:
         command=wish.command,
         private=wish.private,
         continues=wish.continues,
+        image=wish.image,
     )
     try:
         # Always with the same key: if only the answer was lost, the head knows the job already.

@@ -22,6 +22,7 @@ from pit_protocol.submission import MAX_COMMAND, MAX_TITLE
 
 COMPUTE_FILE = ".compute"
 REQUEST_FILE = ".pitrequest.txt"
+IMAGE_FILE = ".pitimage.txt"
 DEFAULT_REQUEST = "[]"
 
 
@@ -39,6 +40,7 @@ DEFAULT_REQUEST = "[]"
     type=job_number,
     help="Start with a copy of job N's keep directory.",
 )
+@click.option("--image", metavar="NAME", help="Run in this container image, not in the cluster's default.")
 @click.option("--bundle", is_flag=True, help="Send the commit's objects; the head need not reach the remote.")
 @json_option
 def command(
@@ -48,6 +50,7 @@ def command(
     follow: bool,
     private: bool,
     continues: int | None,
+    image: str | None,
     bundle: bool,
     as_json: bool,
 ) -> Exit:
@@ -55,7 +58,7 @@ def command(
 
     TITLE is a short text that tells jobs apart. REQUEST says what the job needs: `2:[8:gtx1070]`
     is two processes with eight of these GPUs each; without it, .pitrequest.txt in the project
-    root is taken, else one process without GPU.
+    root is taken, else one process without GPU. .pitimage.txt there names the default of --image.
 
     All files that git does not ignore go along as they are, committed or not. With -l and --json,
     the job's record comes first, then its log lines, then its record at the end.
@@ -68,6 +71,7 @@ def command(
         command=_checked_commands(commands, project),
         private=private,
         continues=continues,
+        image=image or _default_image(project),
         bundle=bundle,
     )
     with open_head() as head:
@@ -110,6 +114,10 @@ def _default_request(project: Project) -> str:
     path = project.top / REQUEST_FILE
     text = (read_text(path) or "").strip()
     return _parse_request(text, f"{path}: ") if text else DEFAULT_REQUEST
+
+
+def _default_image(project: Project) -> str | None:
+    return (read_text(project.top / IMAGE_FILE) or "").strip() or None
 
 
 def _parse_request(text: str, where: str) -> str:

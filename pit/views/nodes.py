@@ -61,6 +61,7 @@ def node_text(node: Json) -> str:
         ("Slots", _slots(node)),
         ("Cores", _number(node["cores"])),
         ("Memory", _memory(node["memory_mib"])),
+        ("Runtime", safe(node["runtime"])),
         ("Labels", labels or "-"),
         ("Groups", safe(", ".join(node["groups"])) or "-"),
         ("Resources", "" if node["resources"] else "-"),
@@ -73,8 +74,9 @@ def _resource(resource: Json) -> str:
     known = " or ".join(f'"{safe(name)}"' for name in names)
     groups = f", for {safe(', '.join(resource['groups']))}" if resource["groups"] else ""
     held = f", held by job {resource['job']}" if resource["job"] is not None else ""
+    trouble = f", out of use: it {safe(resource['trouble'])}" if resource["trouble"] else ""
     index = resource["index"]
-    return f'  {index}: "{safe(resource["model"])}" aka {known} (cuda {index}){groups}{held}'
+    return f'  {index}: "{safe(resource["model"])}" aka {known} (cuda {index}){groups}{held}{trouble}'
 
 
 def _slots(node: Json) -> str:
@@ -94,5 +96,5 @@ def _kinds(resources: Sequence[Json]) -> str:
     for resource in resources:
         count = counts.setdefault(safe(resource["kind"]), [0, 0])
         count[0] += 1
-        count[1] += resource["job"] is None
+        count[1] += resource["job"] is None and not resource["trouble"]
     return ", ".join(f"{total}:{kind} ({free} free)" for kind, (total, free) in counts.items()) or "-"

@@ -38,6 +38,11 @@ class Settings:
     hold_s: float = 5.0  # how long a quiet beat is held
     offline_after_s: float = 30.0  # a node silent for longer is offline
     token_days: int = 365
+    image: str = "debian:stable"  # what containers run in where a job names none
+    registries: str = "*"  # where images may come from: `registry.example.org,docker.io/library`
+    pull: str = "missing"  # when a node fetches an image: missing, always, never
+    shm_mib: int = 1024  # of a container's /dev/shm
+    max_pids: int = 4096  # processes and threads in a container
 
     @property
     def books(self) -> str:

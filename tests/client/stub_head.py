@@ -307,6 +307,8 @@ def a_record(number: int = 12, **fields: Any) -> dict[str, Any]:
         "command": None,
         "continues": None,
         "attempt": 1,
+        "groups": [],
+        "image": None,
         "snapshot": {
             "tree": "9c1e",
             "commit": "c0ffee",
@@ -340,6 +342,8 @@ def a_process(group: int = 0, index: int = 0, **fields: Any) -> dict[str, Any]:
         "exit_code": 0,
         "signal": None,
         "killed_by": None,
+        "oom": False,
+        "image": None,
         "reason": "",
         "started_at": SETTLED_AT,
         "ended_at": SETTLED_AT + 60,

@@ -169,6 +169,9 @@ def a_resource(index: int = 0, **fields: Any) -> Json:
         "kind": "gtx1070",
         "aliases": ["gtx1070"],
         "unit": f"GPU-{index}",
+        "memory_mib": 8192,
+        "pci": f"0000:0{index}:00.0",
+        "trouble": "",
         "groups": [],
         "job": None,
         **fields,
@@ -179,6 +182,7 @@ def a_node(name: str = "n0", **fields: Any) -> Json:
     return {
         "name": name,
         "state": "online",
+        "runtime": "docker",
         "epoch": 1,
         "address": "127.0.0.1",
         "cores": 8,

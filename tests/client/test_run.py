@@ -186,3 +186,13 @@ class TestRefusals:
     def test_a_bad_number_to_continue(self, checkout: Path, pit_command: Pit) -> None:
         result = pit_command("run", "x", "-c", "seven")
         assert (result.exit_code, result.stderr.splitlines()[0]) == (2, "pit: 'seven' is no job number")
+
+
+def test_an_image_comes_from_the_option_or_from_the_project(
+    connected: StubHead, checkout: Path, pit_command: Pit
+) -> None:
+    assert pit_command("run", "x").exit_code == 0
+    (checkout / ".pitimage.txt").write_text("lab/torch:2.3\n")
+    assert pit_command("run", "x").exit_code == 0
+    assert pit_command("run", "x", "--image", "debian:12").exit_code == 0
+    assert [s["image"] for s in connected.submissions] == [None, "lab/torch:2.3", "debian:12"]

@@ -88,6 +88,14 @@ def test_a_node_as_in_the_seed(connected: StubHead, pit_command: Pit) -> None:
     ]
 
 
+def test_a_gpu_in_trouble_says_why(connected: StubHead, pit_command: Pit) -> None:
+    node = a_node(resources=[a_resource(trouble="is used by pid 4711 (python3), 3,021 MiB"), a_resource(1)])
+    connected.people.records["nodes"]["n0"] = node
+    (line,) = [line for line in pit_command("show", "node:n0").stdout.splitlines() if "cuda 0" in line]
+    assert line.endswith(", out of use: it is used by pid 4711 (python3), 3,021 MiB")
+    assert "2:gtx1070 (1 free)" in pit_command("show", "nodes").stdout
+
+
 def test_tokens(connected: StubHead, pit_command: Pit) -> None:
     connected.people.tokens = [a_token(7, current=True), a_token(12, label="", last_used_at=SETTLED_AT)]
     assert pit_command("show", "tokens", "user=*").stdout.splitlines() == [

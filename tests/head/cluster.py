@@ -19,6 +19,9 @@ from pit_protocol.beat import (
     Orders,
     Report,
     Resource,
+    Runtime,
+    Trouble,
+    Usage,
     Welcome,
     pack_beat,
 )
@@ -99,8 +102,11 @@ class Worker(Caller):
     epoch = 0
     seen = 0
 
-    def hello(self, inventory: Inventory, address: str = "") -> Welcome:
-        hello = Hello(self.boot_id, inventory, address or f"{self.name}.lab")
+    def hello(
+        self, inventory: Inventory, address: str = "", runtime: str = "process", overlay: str = ""
+    ) -> Welcome:
+        place = address or f"{self.name}.lab"
+        hello = Hello(self.boot_id, inventory, place, Runtime(runtime), overlay)
         answer = self.post("/node/session", json=to_json(hello))
         assert answer.status_code == 200, answer.json
         welcome = from_json(Welcome, answer.json)
@@ -120,6 +126,12 @@ class Worker(Caller):
         self.seen = max(self.seen, orders.revision)
         return orders
 
+    def complain(self, **reasons: str) -> None:
+        """Say which resources are in trouble, by unit; all others are well."""
+        troubles = tuple(Trouble(unit.replace("_", "-"), reason) for unit, reason in reasons.items())
+        answer = self.send(Beat(self.epoch, self.boot_id, self.seen, troubles=troubles))
+        assert answer.status_code == 200, answer.json
+
     def orders(self) -> dict[int, Order]:
         return {order.process: order for order in self.beat().orders}
 
@@ -130,6 +142,10 @@ def a_chunk(process: int, body: bytes, *, offset: int = 0, at: float = NOW) -> t
 
 def running(process: int, **fields: Any) -> Report:
     return Report(process, 1, ProcessState.RUNNING, **fields)
+
+
+def using(process: int, gpu: float, memory: float) -> Report:
+    return running(process, usage=Usage(gpu, memory))
 
 
 def ended(process: int, exit_code: int | None = 0, **fields: Any) -> Report:

@@ -109,14 +109,16 @@ def a_user(app: Flask, head: Head) -> Callable[..., Person]:
 
 @pytest.fixture
 def a_node(app: Flask, head: Head) -> Callable[..., Worker]:
-    def build(name: str = "n0", *, joins: bool = True, **inventory: Any) -> Worker:
+    def build(
+        name: str = "n0", *, joins: bool = True, runtime: str = "process", overlay: str = "", **inventory: Any
+    ) -> Worker:
         with head.database.write() as session:
             known = session.execute(select(Node).where(Node.name == name)).scalar_one_or_none()
             node = known or nodes.add(session, name, now=NOW)  # known: by another worker
             _, token = tokens.issue(session, node_id=node.id, now=NOW, expires_at=None)
         worker = Worker(app, name, token)
         if joins:
-            worker.hello(an_inventory(**inventory))
+            worker.hello(an_inventory(**inventory), runtime=runtime, overlay=overlay)
         return worker
 
     return build

@@ -40,6 +40,9 @@ def test_a_node_shows_what_its_worker_said(anna: Person, a_node: Callable[..., W
             "kind": "a100",
             "aliases": ["a100"],
             "unit": "NVIDIAA100-0",
+            "memory_mib": 0,
+            "pci": "",
+            "trouble": "",
             "groups": [],
             "job": None,
         }

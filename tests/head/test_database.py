@@ -14,14 +14,30 @@ from sqlalchemy import inspect, select
 
 from pit_protocol.problem import Problem
 from pit_server.app import create_head
-from pit_server.bells import STATUS, node_bell
+from pit_server.bells import STATUS, Bells, node_bell
 from pit_server.db import lock, migrate
-from pit_server.db.database import change_orders, ring_after_commit
-from pit_server.db.models import Base, Fact, Node
+from pit_server.db.database import Database, change_orders, ring_after_commit
+from pit_server.db.models import Allocation, Base, Fact, Node, User
 from pit_server.head import Head
 from pit_server.settings import Settings
 from tests.head.cluster import Person, Worker
+from tests.head.postgres import Postgres
 
+OLD_ROWS = (
+    "INSERT INTO user_account (id, name, full_name, is_admin, is_active, created_at)"
+    " VALUES (1, 'anna', '', TRUE, TRUE, 1.0)",
+    "INSERT INTO node (id, name, state, since, epoch, revision, boot_id, address, cores, memory_mib, labels)"
+    " VALUES (1, 'n0', 'online', 1.0, 1, 1, 'b', 'a', 8, 1024, '{}')",
+    "INSERT INTO token (user_id, secret_sha256, label, created_at) VALUES (1, 'x', '', 1.0)",
+    "INSERT INTO job (id, user_id, submission_key, body_sha256, title, request, is_private, tree_hash,"
+    " diff_lines, state, reason, attempt, created_at, since)"
+    " VALUES (1, 1, 'k', 'b', 't', '[]', FALSE, 'h', 0, 'running', '', 1, 1.0, 1.0)",
+    "INSERT INTO attempt (id, job_id, number, master_port, created_at) VALUES (1, 1, 1, 20001, 1.0)",
+    "INSERT INTO process (id, job_id, attempt_id, group_index, process_index, rank, node_id, host, state,"
+    " oom, reason) VALUES (1, 1, 1, 0, 0, 0, 1, 'a', 'running', FALSE, '')",
+    "INSERT INTO allocation (id, process_id, node_id, kind, unit, amount)"
+    " VALUES (1, 1, 1, 'a100', 'GPU-1', 1), (2, 1, 1, 'port', '20001', 1), (3, 1, 1, 'cpu', NULL, 500)",
+)
 HOLDER = """
 import sys
 from pit_server.db import lock
@@ -43,6 +59,28 @@ def test_partial_indexes_are_partial(head: Head) -> None:
         (index,) = [i for i in inspector.get_indexes(table) if i["name"] == name]
         where = index["dialect_options"]
         assert [key for key in where if key.endswith("_where")], where
+
+
+def test_books_of_the_first_version_come_through_with_all_their_rows(
+    tmp_path: Path, postgres: Postgres
+) -> None:
+    postgres.create("migrated")
+    for url in (f"sqlite:///{tmp_path / 'old.db'}", postgres.url("migrated")):
+        database = Database(url, Bells())
+        migrate.upgrade(database, "0001")
+        with database.exclusive() as connection:
+            for statement in OLD_ROWS:
+                connection.exec_driver_sql(statement)
+        migrate.upgrade(database)
+        with database.read() as session:
+            (user,) = session.execute(select(User)).scalars()
+            assert (user.name, user.approved_at, user.uid, user.email) == ("anna", 1.0, None, "")
+            (node,) = session.execute(select(Node)).scalars()
+            assert (node.service, node.runtime, node.removed_at) == ("online", "process", None)
+            units = session.execute(select(Allocation.unit).order_by(Allocation.id)).scalars().all()
+            assert units == ["GPU-1", "port/20001", None]
+        database.dispose()
+    postgres.drop("migrated")
 
 
 def test_migrating_again_changes_nothing(head: Head, anna: Person) -> None:

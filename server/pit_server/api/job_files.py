@@ -8,7 +8,7 @@ from pit_protocol.problem import Problem
 from pit_server.api.context import head, hold, number_argument, wait_argument
 from pit_server.api.policy import Who, allow, caller
 from pit_server.bells import job_bell
-from pit_server.services import jobs, log_view
+from pit_server.services import jobs, log_view, usage
 from pit_server.store import archive
 
 blueprint = Blueprint("job_files", __name__, url_prefix="/jobs/<int:number>")
@@ -31,6 +31,13 @@ def log(number: int) -> dict[str, Any]:
         return batch, bool(batch["lines"]) or batch["ended"]
 
     return hold(job_bell(number), wait_argument(), look)
+
+
+@blueprint.get("/usage")
+@allow(Who.USER)
+def show_usage(number: int) -> dict[str, Any]:
+    with head().database.read() as session:
+        return {"processes": usage.history(session, jobs.find(session, caller(), number).id)}
 
 
 @blueprint.get("/archive")

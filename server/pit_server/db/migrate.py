@@ -6,13 +6,13 @@ from sqlalchemy import Connection, inspect, text
 
 from pit_server.db.database import Database
 
-LATEST = "0002"  # the newest migration
+LATEST = "0003"  # the newest migration
 
 
-def upgrade(database: Database) -> None:
-    """Run all migrations that this database has not seen, in one transaction."""
+def upgrade(database: Database, target: str = LATEST) -> None:
+    """Run all migrations up to `target` that this database has not seen, in one transaction."""
     with database.exclusive() as connection:
-        if _version(connection) == LATEST:
+        if _version(connection) == target:
             return
         # Not at the top: it takes longer to import than everything else a start does.
         from alembic import command
@@ -21,7 +21,7 @@ def upgrade(database: Database) -> None:
         config = Config()
         config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
         config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        command.upgrade(config, target)
 
 
 def _version(connection: Connection) -> str | None:

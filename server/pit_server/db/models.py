@@ -38,7 +38,7 @@ class Fact(Base):
 
 class User(Base):
     __tablename__ = "user_account"
-    __table_args__ = ({"sqlite_autoincrement": True},)
+    __table_args__ = (Index("user_account_uid", "uid", unique=True), {"sqlite_autoincrement": True})
     id: Mapped[int] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(unique=True)
     full_name: Mapped[str] = mapped_column(default="")
@@ -49,17 +49,19 @@ class User(Base):
     created_at: Mapped[float]
     approved_at: Mapped[float | None]
     removed_at: Mapped[float | None]  # the row stays: nobody else gets the name, and with it the jobs
+    uid: Mapped[int | None]  # by an admin; None: one that goes with the id
 
 
 class Group(Base):
     """People who share access; nodes and resources can be kept for them."""
 
     __tablename__ = "people_group"
-    __table_args__ = ({"sqlite_autoincrement": True},)
+    __table_args__ = (Index("people_group_gid", "gid", unique=True), {"sqlite_autoincrement": True})
     id: Mapped[int] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(unique=True)
     title: Mapped[str] = mapped_column(default="")
     created_at: Mapped[float]
+    gid: Mapped[int | None]  # as a user's uid
 
 
 class Membership(Base):
@@ -152,6 +154,8 @@ class Node(Base):
     service: Mapped[str] = mapped_column(default="online")  # what its admin wants of it
     fixed_address: Mapped[str] = mapped_column(default="")  # by its admin; wins over the worker's own
     removed_at: Mapped[float | None]  # the row stays, for old jobs name it; it can be added again
+    runtime: Mapped[str] = mapped_column(default="process")
+    overlay: Mapped[str] = mapped_column(default="")  # network that its containers may join
 
 
 class Resource(Base):
@@ -166,6 +170,9 @@ class Resource(Base):
     model: Mapped[str]
     kind: Mapped[str]  # the model with blanks and case folded away
     is_present: Mapped[bool] = mapped_column(default=True)
+    memory_mib: Mapped[int] = mapped_column(default=0)
+    pci: Mapped[str] = mapped_column(default="")
+    trouble: Mapped[str] = mapped_column(default="")  # why it is not given away
 
 
 class Job(Base):
@@ -201,6 +208,7 @@ class Job(Base):
     created_at: Mapped[float]
     since: Mapped[float]  # when it came into its state
     removed_at: Mapped[float | None]
+    image: Mapped[str | None]  # None: whatever is the default where it runs
 
 
 class Attempt(Base):
@@ -213,6 +221,7 @@ class Attempt(Base):
     number: Mapped[int]
     master_port: Mapped[int]
     created_at: Mapped[float]
+    network: Mapped[str] = mapped_column(default="")  # by which its containers reach each other
 
 
 class Process(Base):
@@ -246,6 +255,17 @@ class Process(Base):
     reason: Mapped[str] = mapped_column(default="")
     started_at: Mapped[float | None]
     ended_at: Mapped[float | None]
+    image: Mapped[str] = mapped_column(default="")  # what it ran in, by digest
+
+
+class Sample(Base):
+    """How much of its GPUs a process used around a moment."""
+
+    __tablename__ = "sample"
+    process_id: Mapped[int] = mapped_column(ForeignKey("process.id"), primary_key=True)
+    at: Mapped[float] = mapped_column(primary_key=True)
+    gpu_percent: Mapped[float]
+    memory_percent: Mapped[float]
 
 
 # Written out, not bound as a parameter: only then does SQLite use the partial index.

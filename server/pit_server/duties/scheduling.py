@@ -26,12 +26,21 @@ class Scheduling:
     def __call__(self) -> None:
         with self._database.read() as session:
             rows = session.execute(
-                select(Job.id, Job.request, Job.user_id).where(Job.state == JobState.WAITING).order_by(Job.id)
+                select(Job.id, Job.request, Job.user_id, Job.image)
+                .where(Job.state == JobState.WAITING)
+                .order_by(Job.id)
             ).all()
             views = node_views.views(session) if rows else []
             meanings, keeping = Names(session).meanings(), Keeping(session)
             meant = {text: _parse(text).renamed(meanings) for text in {row.request for row in rows}}
-            queue = [Waiting(row.id, meant[row.request], keeping.access_of(row.user_id)) for row in rows]
+            queue = [
+                Waiting(
+                    row.id,
+                    meant[row.request],
+                    keeping.access_of(row.user_id, needs_container=row.image is not None),
+                )
+                for row in rows
+            ]
         decided = plan(queue, views)
         self.reasons = decided.reasons
         if decided.placements:

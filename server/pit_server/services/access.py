@@ -6,7 +6,8 @@ from collections.abc import Set
 from sqlalchemy import ColumnElement, or_, select
 from sqlalchemy.orm import Session
 
-from pit_server.db.models import Job, JobGroup, Membership, NodeGroup, Resource, ResourceGroup
+from pit_protocol.beat import Runtime
+from pit_server.db.models import Job, JobGroup, Membership, Node, NodeGroup, Resource, ResourceGroup
 from pit_server.scheduler.capacity import EVERYTHING, Access
 from pit_server.services import groups, rights
 from pit_server.services.rights import Act, Tie
@@ -47,19 +48,23 @@ class Keeping:
         ):
             self._units[node_id, unit].add(group_id)
         self._memberships: dict[int, set[int]] | None = None
-        self._known: dict[frozenset[int], Access] = {}
+        self._known: dict[tuple[frozenset[int], bool], Access] = {}
+        runtimes = session.execute(select(Node.id, Node.runtime).where(Node.removed_at.is_(None))).all()
+        self._bare = frozenset(row.id for row in runtimes if row.runtime != Runtime.DOCKER)
+        self.has_containers = len(self._bare) < len(runtimes)
 
-    def access_of(self, user_id: int) -> Access:
-        """What the user may not use; equal for users of whom the same is true."""
-        if not self._nodes and not self._units:
+    def access_of(self, user_id: int, *, needs_container: bool = False) -> Access:
+        """What the user's job cannot use; equal for jobs of which the same is true."""
+        if not self._nodes and not self._units and not (needs_container and self._bare):
             return EVERYTHING
         mine = frozenset(self._groups_of(user_id))
-        if mine not in self._known:
-            self._known[mine] = Access(
-                frozenset(node for node, kept in self._nodes.items() if not kept & mine),
+        if (mine, needs_container) not in self._known:
+            closed = frozenset(node for node, kept in self._nodes.items() if not kept & mine)
+            self._known[mine, needs_container] = Access(
+                closed | (self._bare if needs_container else frozenset()),
                 frozenset(unit for unit, kept in self._units.items() if not kept & mine),
             )
-        return self._known[mine]
+        return self._known[mine, needs_container]
 
     def _groups_of(self, user_id: int) -> Set[int]:
         if self._memberships is None:

@@ -10,7 +10,7 @@ from pit_protocol.states import PROCESS_MOVES, NodeState, ProcessEvent, ProcessS
 from pit_server.bells import job_bell
 from pit_server.db.database import AnyRow, Database
 from pit_server.db.models import Attempt, Node, Process
-from pit_server.services import audit, nodes, settling
+from pit_server.services import audit, nodes, settling, usage
 from pit_server.services.orders import stream_of
 from pit_server.services.tokens import Caller
 from pit_server.store.paths import DataRoot
@@ -24,6 +24,7 @@ def receive(
     ids = {report.process for report in beat.reports} | {chunk.process for chunk in beat.chunks}
     with database.read() as session:
         node = session.execute(select(Node.epoch, Node.state).where(Node.id == caller.node_id)).one()
+        known = nodes.troubles_of(session, caller.node_id) if beat.troubles is not None else {}
         mine = {
             row.id: row
             for row in session.execute(
@@ -51,6 +52,14 @@ def receive(
         for report in beat.reports
         if report.process in mine and _is_news(data, mine[report.process], report)
     ]
+    told = {trouble.unit: trouble.reason for trouble in beat.troubles or ()}
+    if beat.troubles is not None and told != known:
+        with database.write() as session:
+            nodes.note_troubles(session, caller.node_id, beat.troubles)
+    measured = [report for report in beat.reports if report.usage and report.process in mine]
+    if measured:
+        with database.write() as session:
+            usage.note(session, measured, now=now)
     if news or node.state != NodeState.ONLINE:
         _take_in(
             database, caller, node.state, sorted(news, key=lambda report: mine[report.process].job_id), now

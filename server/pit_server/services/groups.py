@@ -9,12 +9,12 @@ from sqlalchemy.orm import Session
 
 from pit_protocol.problem import Problem
 from pit_server.db.models import Group, JobGroup, Membership, Node, NodeGroup, Resource, ResourceGroup, User
-from pit_server.services import names, rights
+from pit_server.services import accounts, names, rights
 from pit_server.services.properties import Property, read_text
 from pit_server.services.rights import Act, Tie
 from pit_server.services.tokens import Caller
 
-PROPERTIES = (Property("title", read_text),)
+PROPERTIES = (Property("title", read_text), Property("gid", accounts.read_number))
 
 
 def variable_of(group: str) -> str:
@@ -117,7 +117,8 @@ def records(session: Session, caller: Caller, name: str | None = None) -> list[d
         record: dict[str, Any] = {"name": group.name, "title": group.title}
         ties = caller.ties | ({Tie.MEMBER} if caller.name in members[group.id] else set())
         if rights.allows(Act.SEE_GROUP, ties):
-            record |= {"members": members[group.id], "nodes": kept[group.id]}
+            gid = accounts.gid_of(group.id, group.gid)
+            record |= {"members": members[group.id], "nodes": kept[group.id], "gid": gid}
         result.append(record)
     return result
 

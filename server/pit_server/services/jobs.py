@@ -17,7 +17,7 @@ from pit_server.bells import PREPARER, STATUS, job_bell
 from pit_server.db.database import note_event, ring_after_commit
 from pit_server.db.models import Job, JobGroup, Membership
 from pit_server.scheduler.lack import refuse_reason
-from pit_server.services import access, groups, lifecycle, node_views, remotes, rights
+from pit_server.services import access, groups, images, lifecycle, node_views, remotes, rights
 from pit_server.services.aliases import Names
 from pit_server.services.inputs import check_text
 from pit_server.services.properties import Property, read_some_text
@@ -38,6 +38,8 @@ def check(submission: Submission, settings: Settings) -> Request:
     check_text("title", submission.title.strip(), MAX_TITLE, shortest=1)
     if submission.command is not None:
         check_text("command", submission.command, MAX_COMMAND, shortest=1)
+    if submission.image is not None:
+        images.check(submission.image, settings)
     _check_snapshot(submission.snapshot, settings)
     try:
         return parse(submission.request)
@@ -69,7 +71,7 @@ def accept(
                 "key_reused", f"this key was used for job {known.id}, which is another one", status=422
             )
         return known.id, False
-    _check_possible(session, caller.user_id, request)
+    _check_possible(session, caller.user_id, request, submission.image)
     _check_uploads(caller.user_id, submission.snapshot, data, max_diff_mib)
     if submission.continues is not None:
         _check_continued(session, caller, submission.continues)
@@ -188,9 +190,17 @@ def result_text(data: DataRoot, job: Job, limit: int = 4096) -> str | None:
         os.close(descriptor)
 
 
-def _check_possible(session: Session, user_id: int, request: Request) -> None:
+def _check_possible(session: Session, user_id: int, request: Request, image: str | None) -> None:
     """Refuse what the user could not get of the whole cluster if it were idle."""
-    mine = access.Keeping(session).access_of(user_id)
+    keeping = access.Keeping(session)
+    mine = keeping.access_of(user_id, needs_container=image is not None)
+    if image is not None and not keeping.has_containers:
+        raise Problem(
+            "no_containers",
+            "no node runs containers, and so none can run an image",
+            "leave the image away",
+            status=422,
+        )
     meant = request.renamed(Names(session).meanings())
     if reason := refuse_reason(meant, node_views.views(session, idle=True), mine):
         raise Problem("cannot_be_fulfilled", reason, "`pit show nodes` lists what there is", status=422)
@@ -266,6 +276,7 @@ def _row(user_id: int, submission: Submission, request: str, body: str, now: flo
         diff_sha256=snapshot.diff,
         diff_lines=snapshot.diff_lines,
         pack_sha256=snapshot.pack,
+        image=submission.image,
         state=JobState.PREPARING,
         attempt=1,
         created_at=now,

@@ -46,7 +46,7 @@ def views(session: Session, *, idle: bool = False) -> list[NodeView]:
     nodes = [node for node in rows if (node.state != NodeState.NEW if idle else is_open(node))]
     used = _used(session) if not idle else {}
     taken = _taken_units(session) if not idle else {}
-    units = _units(session)
+    units = _units(session, with_trouble=idle)
     result = []
     for node in nodes:
         processes, cpu, memory = used.get(node.id, (0, 0, 0))
@@ -88,6 +88,7 @@ def records(session: Session, name: str | None = None) -> list[dict[str, Any]]:
             "free_slots": _slots(node) - used.get(node.id, (0, 0, 0))[0],
             "labels": node.labels,
             "groups": groups.get(node.id, []),
+            "runtime": node.runtime,
             "resources": resources.get(node.id, []),
         }
         for node in nodes
@@ -125,13 +126,14 @@ def _taken_units(session: Session) -> dict[int, set[str]]:
     return taken
 
 
-def _units(session: Session) -> dict[int, dict[str, list[str]]]:
-    """Per node and kind, as requests call it, the units."""
+def _units(session: Session, *, with_trouble: bool) -> dict[int, dict[str, list[str]]]:
+    """Per node and kind, as requests call it, the units; also those that cannot be given away now."""
     names = Names(session)
     units: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    well = Resource.is_present if with_trouble else Resource.is_present & (Resource.trouble == "")
     for row in session.execute(
         select(Resource.node_id, Resource.kind, Resource.unit)
-        .where(Resource.is_present)
+        .where(well)
         .order_by(Resource.node_id, Resource.position)
     ):
         units[row.node_id][names.kind(row.kind)].append(row.unit)
@@ -178,6 +180,9 @@ def _resource_records(session: Session) -> dict[int, list[dict[str, Any]]]:
                 "kind": names.kind(resource.kind),
                 "aliases": names.aliases(resource.kind),
                 "unit": resource.unit,
+                "memory_mib": resource.memory_mib,
+                "pci": resource.pci,
+                "trouble": resource.trouble,
                 "groups": groups.get(resource.id, []),
                 "job": job,
             }

@@ -6,14 +6,14 @@ from typing import Any
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session
 
-from pit_protocol.beat import Hello, Inventory
+from pit_protocol.beat import Hello, Inventory, Trouble
 from pit_protocol.problem import Problem
 from pit_protocol.states import NodeState
 from pit_server.bells import SCHEDULER, STATUS
 from pit_server.db.database import change_orders, ring_after_commit
 from pit_server.db.models import IS_LIVE, Group, Node, NodeGroup, Process, Resource, ResourceGroup
 from pit_server.services import aliases, names, tokens
-from pit_server.services.inputs import check_text
+from pit_server.services.inputs import check_text, storable
 from pit_server.services.properties import Property, read_count, read_text
 
 MAX_NAME = 255
@@ -149,6 +149,7 @@ def begin_session(session: Session, node_id: int, hello: Hello, *, now: float) -
     node.epoch += 1
     node.boot_id, node.address = hello.boot_id, hello.address
     node.cores, node.memory_mib = hello.inventory.cores, hello.inventory.memory_mib
+    node.runtime, node.overlay = hello.runtime, hello.overlay
     _note_resources(session, node_id, hello.inventory)
     session.flush()
     set_state(session, node_id, NodeState.ONLINE, now=now)
@@ -163,6 +164,24 @@ def set_state(session: Session, node_id: int, state: NodeState, *, now: float) -
     )
     ring_after_commit(session, SCHEDULER, STATUS)
     return bool(moved.rowcount)  # type: ignore[attr-defined]
+
+
+def note_troubles(session: Session, node_id: int, troubles: Sequence[Trouble]) -> None:
+    """Remember which resources must not be given away, and why; all others are well."""
+    reasons = {trouble.unit: storable(trouble.reason)[:MAX_NAME] or "in trouble" for trouble in troubles}
+    query = select(Resource).where(Resource.node_id == node_id, Resource.is_present).with_for_update()
+    for resource in session.execute(query).scalars():
+        resource.trouble = reasons.get(resource.unit, "")
+    session.flush()
+    ring_after_commit(session, SCHEDULER, STATUS)
+
+
+def troubles_of(session: Session, node_id: int) -> dict[str, str]:
+    """What is remembered of the node's resources, by unit."""
+    query = select(Resource.unit, Resource.trouble).where(
+        Resource.node_id == node_id, Resource.is_present, Resource.trouble != ""
+    )
+    return {row.unit: row.trouble for row in session.execute(query)}
 
 
 def _check_empty(session: Session, node: Node, way_out: str) -> None:
@@ -202,7 +221,8 @@ def _check(hello: Hello) -> None:
     if len(set(units)) < len(units):
         raise Problem("bad_inventory", "the inventory names one unit twice", status=422)
     models = [resource.model for resource in inventory.resources]
-    for text in (hello.boot_id, hello.address, *units, *models):
+    places = [resource.pci for resource in inventory.resources]
+    for text in (hello.boot_id, hello.address, hello.overlay, *units, *models, *places):
         check_text("name", text, MAX_NAME)
 
 
@@ -217,11 +237,8 @@ def _note_resources(session: Session, node_id: int, inventory: Inventory) -> Non
         if row is None:
             row = Resource(node_id=node_id, unit=found.unit)
             session.add(row)
-        row.position, row.model, row.kind, row.is_present = (
-            position,
-            found.model,
-            aliases.fold(found.model),
-            True,
-        )
+        row.position, row.is_present, row.trouble = position, True, ""
+        row.model, row.kind = found.model, aliases.fold(found.model)
+        row.memory_mib, row.pci = found.memory_mib, found.pci
     for model in dict.fromkeys(resource.model for resource in inventory.resources):
         aliases.note_model(session, model)

@@ -2,15 +2,26 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from pit_protocol.beat import Order, Orders, ProcessSpec, Report, Wish
+from pit_protocol.beat import (
+    HOST,
+    Container,
+    Order,
+    Orders,
+    ProcessSpec,
+    Pull,
+    Report,
+    Runtime,
+    Wish,
+)
 from pit_protocol.states import KilledBy, ProcessState
 from pit_server.db.database import AnyRow
 from pit_server.db.models import IS_LIVE, Allocation, Attempt, Job, Node, Process, User
-from pit_server.services import groups
+from pit_server.services import accounts, groups
 from pit_server.services.node_views import CPU, MEMORY, PORT
 from pit_server.settings import Settings
 from pit_server.store.logs import LogStream
@@ -27,7 +38,10 @@ _COLUMNS = (
     Process.stop_by,
     Attempt.number.label("attempt"),
     Attempt.master_port,
+    Attempt.network,
+    Process.host,
     Job.command,
+    Job.image,
     Job.user_id,
     User.name.label("user"),
 )
@@ -42,7 +56,7 @@ def for_node(
     session: Session, node_id: int, reports: Iterable[Report], data: DataRoot, settings: Settings
 ) -> Orders:
     """The node's orders at this moment."""
-    revision = session.execute(select(Node.revision).where(Node.id == node_id)).scalar_one()
+    node = session.execute(select(Node.revision, Node.runtime).where(Node.id == node_id)).one()
     live = _live(session, node_id)
     fresh = {row.attempt_id for row in live if row.state == ProcessState.ASSIGNED}
     peers, shares = _peers(session, fresh), _shares(session, fresh)
@@ -53,6 +67,8 @@ def for_node(
         if row.state == ProcessState.ASSIGNED:
             places = _places(row, memberships.get(row.user_id, []))
             spec = _spec(row, places, peers[row.attempt_id], shares[row.id], settings)
+            if node.runtime == Runtime.DOCKER:
+                spec = _in_container(session, spec, row, settings)
         stopping = row.state == ProcessState.STOPPING
         size = stream_of(data, row.job_id, row.attempt, row.group_index, row.process_index).size()
         orders.append(
@@ -67,7 +83,7 @@ def for_node(
         )
     known = {row.id for row in live}
     orders += [_dismissal(report) for report in reports if report.process not in known]
-    return Orders(revision, tuple(orders))
+    return Orders(node.revision, tuple(orders))
 
 
 def _dismissal(report: Report) -> Order:
@@ -125,6 +141,7 @@ def _places(row: AnyRow, group_names: list[str]) -> dict[str, str]:
 def _spec(
     row: AnyRow, places: dict[str, str], peers: list[AnyRow], shares: list[AnyRow], settings: Settings
 ) -> ProcessSpec:
+    units = tuple(share.unit for share in shares if share.unit is not None and share.kind != PORT)
     amounts = {share.kind: share.amount for share in shares if share.unit is None}
     return ProcessSpec(
         job=row.job_id,
@@ -132,17 +149,31 @@ def _spec(
         group=row.group_index,
         index=row.process_index,
         command=row.command,
-        env=_environment(row, peers),
+        env=_environment(row, peers, units),
         paths=places,
         hostfile="".join(f"{host} slots={count}\n" for host, count in _hosts(peers).items()),
         grace_s=settings.grace_s,
         cpus=amounts[CPU] / 1000 if CPU in amounts else None,
         memory_mib=amounts.get(MEMORY),
-        units=tuple(share.unit for share in shares if share.unit is not None and share.kind != PORT),
+        units=units,
     )
 
 
-def _environment(row: AnyRow, peers: list[AnyRow]) -> dict[str, str]:
+def _in_container(session: Session, spec: ProcessSpec, row: AnyRow, settings: Settings) -> ProcessSpec:
+    """The same for a node that runs processes in containers, which see no GPUs but their own."""
+    container = Container(
+        image=row.image or settings.image,
+        pull=Pull(settings.pull),
+        network=row.network,
+        name=row.host if row.network != HOST else "",
+        shm_mib=settings.shm_mib,
+        pids=settings.max_pids,
+    )
+    env = {name: value for name, value in spec.env.items() if name != "CUDA_VISIBLE_DEVICES"}
+    return replace(spec, env=env, container=container, account=accounts.find_account(session, row.user_id))
+
+
+def _environment(row: AnyRow, peers: list[AnyRow], units: tuple[str, ...]) -> dict[str, str]:
     groups: dict[int, int] = defaultdict(int)
     env = {}
     for peer in peers:
@@ -159,6 +190,10 @@ def _environment(row: AnyRow, peers: list[AnyRow]) -> dict[str, str]:
         "MASTER_PORT": str(row.master_port),
         "WORLD_SIZE": str(len(peers)),
         "RANK": str(row.rank),
+        # Of its own GPUs it is the only user, and they are numbered from 0.
+        "LOCAL_RANK": "0",
+        "CUDA_VISIBLE_DEVICES": ",".join(units),
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
     }
 
 

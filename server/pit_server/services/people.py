@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from pit_protocol.problem import Problem
 from pit_protocol.states import JobState
 from pit_server.db.models import Group, Job, Membership, User
-from pit_server.services import groups, names, rights, tokens
+from pit_server.services import accounts, groups, names, rights, tokens
 from pit_server.services.properties import (
     Property,
     read_email,
@@ -29,8 +29,15 @@ PROPERTIES = (
     Property("autoshare", read_names, Act.CHANGE_ACCOUNT),
     Property("admin", read_yes_no, Act.GOVERN_ACCOUNT),
     Property("active", read_yes_no, Act.GOVERN_ACCOUNT),
+    Property("uid", accounts.read_number, Act.GOVERN_ACCOUNT),
 )
-COLUMNS = {"full_name": "full_name", "email": "email", "admin": "is_admin", "active": "is_active"}
+COLUMNS = {
+    "full_name": "full_name",
+    "email": "email",
+    "admin": "is_admin",
+    "active": "is_active",
+    "uid": "uid",
+}
 
 
 def add(session: Session, name: str, *, now: float, **columns: Any) -> User:
@@ -125,6 +132,7 @@ def records(session: Session, caller: Caller, name: str | None = None) -> list[d
                 "active": user.is_active,
                 "state": _state(user),
                 "autoshare": shares.get(user.id, []),
+                "uid": accounts.uid_of(user.id, user.uid),
                 "created_at": user.created_at,
             }
         result.append(record)

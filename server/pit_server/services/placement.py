@@ -13,6 +13,7 @@ from pit_server.db.models import Allocation, Attempt, Node, Process
 from pit_server.scheduler.fit import ProcessPlacement
 from pit_server.scheduler.plan import JobPlacement, Plan
 from pit_server.services import lifecycle
+from pit_server.services.meeting import arrange
 from pit_server.services.node_views import CPU, MEMORY, PORT, is_open
 
 log = logging.getLogger(__name__)
@@ -41,11 +42,7 @@ def _commit_alone(database: Database, job: JobPlacement, *, now: float) -> list[
 def _commit(database: Database, placements: Sequence[JobPlacement], *, now: float) -> list[int]:
     placed = []
     with database.write() as session:
-        online = {
-            node.id: (node.name, node.fixed_address or node.address)
-            for node in session.execute(select(Node)).scalars()
-            if is_open(node)
-        }
+        online = {node.id: node for node in session.execute(select(Node)).scalars() if is_open(node)}
         ports = _Ports(session)
         for job in placements:
             if any(process.node_id not in online for process in job.processes):
@@ -69,20 +66,22 @@ def _check_still_open(session: Session, node_ids: Iterable[int]) -> None:
 
 
 def _place(
-    session: Session, job: JobPlacement, online: dict[int, tuple[str, str]], ports: "_Ports", *, now: float
+    session: Session, job: JobPlacement, online: dict[int, Node], ports: "_Ports", *, now: float
 ) -> None:
-    names = sorted({online[process.node_id][0] for process in job.processes})
+    names = sorted({online[process.node_id].name for process in job.processes})
     port = ports.take(job.processes[0].node_id, job.number)
     waiting = lifecycle.lock(session, job.number)
     lifecycle.advance(session, waiting, JobEvent.PLACED, now=now, reason=f"on {', '.join(names)}")
     number = waiting.attempt
     master = job.processes[0]
-    attempt = Attempt(job_id=job.number, number=number, master_port=port, created_at=now)
+    meeting = arrange(job.number, number, job.processes, online)
+    attempt = Attempt(
+        job_id=job.number, number=number, master_port=port, created_at=now, network=meeting.network
+    )
     session.add(attempt)
     session.flush()
     processes = [
-        _process(job.number, attempt.id, rank, p, online[p.node_id][1])
-        for rank, p in enumerate(job.processes)
+        _process(job.number, attempt.id, rank, p, meeting.hosts[rank]) for rank, p in enumerate(job.processes)
     ]
     session.add_all(processes)
     session.flush()

@@ -1,6 +1,7 @@
 """Building a job's tree: load (short session), work (no session), apply (guarded)."""
 
 import logging
+import os
 import shutil
 import time
 from dataclasses import dataclass
@@ -9,13 +10,14 @@ from pathlib import Path
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from pit_protocol.beat import Account
 from pit_protocol.problem import Problem
 from pit_protocol.states import JobEvent, JobState, Outcome
 from pit_protocol.submission import Snapshot
 from pit_server.bells import Bells, job_bell
 from pit_server.db.database import Database
 from pit_server.db.models import Job, User
-from pit_server.services import lifecycle
+from pit_server.services import accounts, groups, lifecycle
 from pit_server.services.jobs import snapshot_of
 from pit_server.services.log_view import prepare_stream
 from pit_server.settings import Settings
@@ -38,6 +40,7 @@ class Work:
     snapshot: Snapshot
     needs_script: bool
     keep: Path | None  # of the job that it continues
+    account: Account | None  # whose the files are to be
 
 
 def list_preparing(session: Session) -> list[int]:
@@ -86,7 +89,11 @@ def _load(session: Session, data: DataRoot, number: int) -> Work | None:
     if job.continues is not None:
         attempt = session.execute(select(Job.attempt).where(Job.id == job.continues)).scalar_one()
         keep = data.attempt(job.continues, attempt) / "keep"
-    return Work(number, job.attempt, job.user_id, user, snapshot_of(job), job.command is None, keep)
+    account = accounts.find_account(session, job.user_id)
+    if account:
+        names = groups.names_by_user(session, job.user_id)[job.user_id]
+        accounts.open_groups(session, [(name, data.group(name)) for name in names])
+    return Work(number, job.attempt, job.user_id, user, snapshot_of(job), job.command is None, keep, account)
 
 
 def _build(work: Work, data: DataRoot, settings: Settings, say: _Voice) -> None:
@@ -107,7 +114,12 @@ def _build(work: Work, data: DataRoot, settings: Settings, say: _Voice) -> None:
     if work.needs_script and not (partial / "src" / COMPUTE).is_file():
         raise Problem("no_script", f"the project has no {COMPUTE}", "add one, or give commands with `-d`")
     _carry_over(work.keep, partial / "keep", say)
-    data.home(work.user).mkdir(mode=0o700, exist_ok=True)
+    home = data.home(work.user)
+    home.mkdir(mode=0o700, exist_ok=True)
+    if work.account:
+        partial.chmod(0o700)
+        accounts.give(partial, work.account)
+        os.lchown(home, work.account.uid, work.account.gid)
     partial.rename(target)
     changed = f" with {snapshot.diff_lines} changed lines" if snapshot.diff else ""
     what = f"commit {snapshot.commit[:12]}" if snapshot.commit else "the project"

@@ -1,7 +1,9 @@
 """Jobs as the API shows them; many are loaded as columns, not as objects."""
 
+import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, func, select
@@ -12,7 +14,7 @@ from pit_protocol.states import JobState, Outcome, letters
 from pit_protocol.wire import to_json
 from pit_server.db.database import AnyRow
 from pit_server.db.models import Allocation, Event, Group, Job, JobGroup, Node, Process, User
-from pit_server.services import jobs
+from pit_server.services import jobs, usage
 from pit_server.services.access import visible
 from pit_server.services.inputs import parse_number
 from pit_server.services.node_views import PORT
@@ -45,15 +47,18 @@ def status(session: Session, caller: Caller, limit: int, reasons: Mapping[int, s
     for state, count in session.execute(select(Job.state, func.count()).where(mine).group_by(Job.state)):
         totals[JobState(state)] = count
     query = select(*_SUMMARY).join(User, User.id == Job.user_id).where(mine)
+    now = time.time()
     running = session.execute(query.where(Job.state.in_(LIVE)).order_by(Job.id)).all()
     waiting = session.execute(query.where(Job.state.in_(QUEUED)).order_by(Job.id).limit(limit)).all()
     done = session.execute(
         query.where(Job.state == JobState.ENDED).order_by(Job.since.desc()).limit(limit)
     ).all()
+    used = usage.means(session, [row.id for row in done])
+    used |= usage.means(session, [row.id for row in running], since=now - usage.RECENT_S)
     return {
-        "running": [_summary(row, reasons) for row in running],
+        "running": [_summary(row, reasons, used) for row in running],
         "waiting": [_summary(row, reasons) for row in waiting],
-        "done": [_summary(row, reasons) for row in done],
+        "done": [_summary(row, reasons, used) for row in done],
         "totals": {
             "running": sum(totals[state] for state in LIVE),
             "waiting": sum(totals[state] for state in QUEUED),
@@ -71,7 +76,9 @@ def listing(
     total = session.execute(select(func.count()).select_from(query.subquery())).scalar_one()
     limit = min(_number(filters, "limit", 20), MAX_ROWS)
     page = query.order_by(*_ordering(filters)).limit(limit).offset(_number(filters, "offset", 0))
-    return {"jobs": [_summary(row, reasons) for row in session.execute(page)], "total": total}
+    rows = session.execute(page).all()
+    used = usage.means(session, [row.id for row in rows])
+    return {"jobs": [_summary(row, reasons, used) for row in rows], "total": total}
 
 
 def record(session: Session, job: Job, result: str | None, reasons: Mapping[int, str]) -> dict[str, Any]:
@@ -84,7 +91,8 @@ def record(session: Session, job: Job, result: str | None, reasons: Mapping[int,
     shares = _shares(session, job.id)
     events = session.execute(select(Event).where(Event.job_id == job.id).order_by(Event.id)).scalars()
     return {
-        **_summary(session.execute(query).one(), reasons),
+        **_summary(session.execute(query).one(), reasons, usage.means(session, [job.id])),
+        "image": job.image,
         "command": job.command,
         "continues": job.continues,
         "attempt": job.attempt,
@@ -105,7 +113,10 @@ def _group_names(session: Session, number: int) -> list[str]:
     return list(session.execute(query.order_by(Group.name)).scalars())
 
 
-def _summary(row: AnyRow, reasons: Mapping[int, str]) -> dict[str, Any]:
+def _summary(
+    row: AnyRow, reasons: Mapping[int, str], used: Mapping[int, tuple[float, float]] = MappingProxyType({})
+) -> dict[str, Any]:
+    gpu, memory = used.get(row.id, (None, None))
     state, outcome = JobState(row.state), Outcome(row.outcome) if row.outcome else None
     return {
         "number": row.id,
@@ -119,8 +130,8 @@ def _summary(row: AnyRow, reasons: Mapping[int, str]) -> dict[str, Any]:
         "private": row.is_private,
         "created_at": row.created_at,
         "since": row.since,
-        "gpu_percent": None,
-        "memory_percent": None,
+        "gpu_percent": gpu,
+        "memory_percent": memory,
     }
 
 
@@ -135,6 +146,8 @@ def _process(process: Process, node: str, resources: list[str]) -> dict[str, Any
         "exit_code": process.exit_code,
         "signal": process.signal,
         "killed_by": process.killed_by,
+        "oom": process.oom,
+        "image": process.image or None,
         "reason": process.reason,
         "started_at": process.started_at,
         "ended_at": process.ended_at,

@@ -14,6 +14,8 @@ from pit_server.services import lifecycle
 from pit_server.services.inputs import storable
 from pit_server.services.lifecycle import JobNow
 
+MAX_IMAGE = 500
+
 # What a worker's report of a state means as an event.
 REPORTED = {
     ProcessState.STARTING: ProcessEvent.TAKEN,
@@ -53,6 +55,7 @@ def _end(session: Session, process: AnyRow, report: Report, *, now: float, actor
         exit_code=report.exit_code,
         signal=report.signal,
         killed_by=report.killed_by,
+        oom=report.oom,
         ended_at=report.ended_at or now,
         **_start(report),
     )
@@ -85,13 +88,15 @@ def _settle(session: Session, job: JobNow, process: AnyRow, report: Report, *, n
 
 
 def _start(report: Report) -> dict[str, Any]:
-    """When it started, where that is told: a later report may no longer know."""
-    return {"started_at": report.started_at} if report.started_at else {}
+    """When and in what it started, where that is told: a later report may no longer know."""
+    facts = {"started_at": report.started_at, "image": storable(report.image)[:MAX_IMAGE]}
+    return {name: fact for name, fact in facts.items() if fact}
 
 
 def _how_ended(report: Report) -> str:
     if report.reason:
         return f"ended: {storable(report.reason)}"
+    memory = ", and ran out of memory" if report.oom else ""
     if report.signal is not None:
-        return f"was ended by signal {report.signal}"
-    return "ended" if report.exit_code is None else f"ended with exit code {report.exit_code}"
+        return f"was ended by signal {report.signal}{memory}"
+    return ("ended" if report.exit_code is None else f"ended with exit code {report.exit_code}") + memory

@@ -1,0 +1,204 @@
+"""What nodes that run containers are told, and whose the files are."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pit_protocol.beat import Account, Pull, Runtime
+from pit_protocol.problem import Problem
+from pit_server.head import Head
+from pit_server.services import accounts, images
+from pit_server.settings import Settings
+from tests.head.cluster import Person, Worker, a_submission, prepare, running
+
+ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+
+
+def test_a_container_is_told_image_network_and_limits(
+    anna: Person, a_node: Callable[..., Worker], a_placed_job: Callable[..., int], head: Head
+) -> None:
+    worker = a_node(runtime="docker", gpus={"A100": 2})
+    a_placed_job("[2:a100,2:cpu,4:mem]", image="lab/torch:2.3")
+    (order,) = worker.orders().values()
+    spec = order.spec
+    assert spec is not None and spec.container is not None
+    assert (spec.container.image, spec.container.pull, spec.container.network) == (
+        "lab/torch:2.3",
+        Pull.MISSING,
+        "private",
+    )
+    assert (spec.cpus, spec.memory_mib, spec.units) == (2.0, 4096, ("A100-0", "A100-1"))
+    assert "CUDA_VISIBLE_DEVICES" not in spec.env  # the container has no others
+    assert (spec.container.shm_mib, spec.container.pids) == (1024, 4096)
+
+
+def test_where_processes_run_bare_only_their_own_gpus_are_named(
+    a_node: Callable[..., Worker], a_placed_job: Callable[..., int]
+) -> None:
+    worker = a_node(gpus={"A100": 2})
+    a_placed_job("[a100],[]")
+    with_gpu, without = (order.spec for order in worker.orders().values())
+    assert with_gpu is not None and without is not None
+    assert with_gpu.container is without.container is None
+    assert with_gpu.env["CUDA_VISIBLE_DEVICES"] == "A100-0"
+    assert without.env["CUDA_VISIBLE_DEVICES"] == ""
+    assert with_gpu.env["LOCAL_RANK"] == "0"
+
+
+def test_without_an_image_the_clusters_default_is_used(
+    anna: Person, a_node: Callable[..., Worker], a_placed_job: Callable[..., int]
+) -> None:
+    worker = a_node(runtime="docker")
+    a_placed_job()
+    (order,) = worker.orders().values()
+    assert order.spec is not None and order.spec.container is not None
+    assert order.spec.container.image == "debian:stable"
+
+
+def test_processes_on_one_node_meet_by_name_and_across_nodes_by_address(
+    a_node: Callable[..., Worker], a_placed_job: Callable[..., int]
+) -> None:
+    first, second = a_node("n0", runtime="docker"), a_node("n1", runtime="docker")
+    a_placed_job("2:[]@n0")
+    spec = next(iter(first.orders().values())).spec
+    assert spec is not None and spec.container is not None
+    assert spec.env["HOST_GROUP0_PROCESS1"] == "group0-process1"
+    assert (spec.env["MASTER_ADDR"], spec.container.name) == ("group0-process0", "group0-process0")
+    a_placed_job("[]@n0,[]@n1")
+    (spec,) = [order.spec for order in second.orders().values()]
+    assert spec is not None and spec.container is not None
+    assert spec.env["HOST_GROUP0_PROCESS0"] == "n0.lab"
+    assert (spec.container.network, spec.container.name) == ("host", "")
+
+
+def test_nodes_with_one_overlay_meet_there_by_names_of_the_job(
+    a_node: Callable[..., Worker], a_placed_job: Callable[..., int]
+) -> None:
+    a_node("n0", runtime="docker", overlay="lab")
+    second = a_node("n1", runtime="docker", overlay="lab")
+    number = a_placed_job("[]@n0,[]@n1")
+    (spec,) = [order.spec for order in second.orders().values()]
+    assert spec is not None and spec.container is not None
+    assert (spec.container.network, spec.container.name) == ("lab", f"job{number}-1-group1-process0")
+    assert spec.env["HOST_GROUP0_PROCESS0"] == f"job{number}-1-group0-process0"
+
+
+def test_a_job_with_an_image_runs_only_where_containers_are(
+    anna: Person, a_node: Callable[..., Worker], a_placed_job: Callable[..., int]
+) -> None:
+    a_node("n0")
+    answer = anna.post("/jobs", json=a_submission(image="debian:12"))
+    assert (answer.status_code, answer.json["code"]) == (422, "no_containers")
+    a_node("n1", runtime="docker")
+    assert anna.job(a_placed_job(image="debian:12"))["processes"][0]["node"] == "n1"
+
+
+def test_the_image_that_ran_is_recorded_by_its_digest(
+    anna: Person, a_node: Callable[..., Worker], a_placed_job: Callable[..., int]
+) -> None:
+    worker = a_node(runtime="docker")
+    number = a_placed_job(image="debian:12")
+    (process,) = worker.orders()
+    worker.beat(running(process, image="debian@sha256:" + "a" * 64))
+    record = anna.job(number)
+    assert (record["image"], record["processes"][0]["image"]) == ("debian:12", "debian@sha256:" + "a" * 64)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "debian",
+        "debian:12",
+        "lab/torch:2.3",
+        "localhost:5000/a/b_c/d-e:x",
+        "r.example.org/x@sha256:" + "a" * 64,
+    ],
+)
+def test_names_of_images(name: str, settings: Settings) -> None:
+    assert images.check(name, settings) == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "-v",
+        "Debian",
+        "a b",
+        "a//b",
+        "../x",
+        "x:",
+        "x@sha256:1",
+        "a" * 300,
+        "x\n",
+        "$(id)",
+        "/x",
+        "--privileged",
+    ],
+)
+def test_what_is_no_name_of_an_image(name: str, settings: Settings) -> None:
+    with pytest.raises(Problem, match="is no name of an image"):
+        images.check(name, settings)
+
+
+def test_images_come_from_where_the_admin_says(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, registries="registry.example.org/lab, docker.io/library, nvcr.io")
+    for name in ("registry.example.org/lab/x:1", "debian:12", "docker.io/library/debian", "nvcr.io/nvidia/x"):
+        assert images.check(name, settings) == name
+    for name in (
+        "registry.example.org/laboratory/x",
+        "evil/debian",
+        "registry.example.org/x",
+        "nvcr.io.evil.org/x",
+    ):
+        with pytest.raises(Problem, match="takes no images such as"):
+            images.check(name, settings)
+
+
+@ROOT
+def test_files_are_given_to_their_user(
+    head: Head, root: Person, anna: Person, a_node: Callable[..., Worker], a_group: Callable[..., None]
+) -> None:
+    worker = a_node(runtime="docker")
+    a_group("students", "anna")
+    uid = anna.get("/me").json["uid"]
+    number = anna.submit()
+    prepare(head, number)
+    head.scheduling()
+    (order,) = worker.orders().values()
+    assert order.spec is not None
+    gid = root.get("/groups/students").json["gid"]
+    assert order.spec.account == Account(uid, uid, (gid,))
+    tree = head.data.attempt(number, 1)
+    for place in (tree, tree / "src", tree / "keep", head.data.home("anna")):
+        assert (place.stat().st_uid, place.stat().st_mode & 0o077 if place == tree else 0) == (uid, 0)
+    group = head.data.group("students").stat()
+    assert (group.st_gid, group.st_mode & 0o7777) == (gid, 0o2770)
+
+
+def test_an_admin_sets_a_users_number(root: Person, anna: Person) -> None:
+    assert root.ok(root.patch("/users/anna", uid="4711"))["uid"] == 4711
+    assert root.patch("/users/root", uid="4711").status_code == 409
+    for odd in ("0", "999", "200001", "x", "-5"):
+        assert root.patch("/users/anna", uid=odd).status_code == 422
+    assert anna.patch("/users/me", uid="5000").status_code == 403
+    assert root.ok(root.patch("/users/anna", uid=""))["uid"] > accounts.FIRST_UID
+
+
+@ROOT
+def test_a_link_in_a_tree_is_given_away_and_not_what_it_leads_to(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("x")
+    (tmp_path / "tree" / "deep").mkdir(parents=True)
+    (tmp_path / "tree" / "deep" / "link").symlink_to(outside)
+    accounts.give(tmp_path / "tree", Account(4711, 4711))
+    assert outside.stat().st_uid == 0
+    assert (tmp_path / "tree" / "deep" / "link").lstat().st_uid == 4711
+
+
+def test_a_runtime_that_nobody_knows_is_refused(a_node: Callable[..., Worker]) -> None:
+    body = {"boot_id": "b", "inventory": {"cores": 1, "memory_mib": 1}, "address": "a", "runtime": "vm"}
+    assert a_node(joins=False).post("/node/session", json=body).status_code == 422
+    assert [member.value for member in Runtime] == ["process", "docker"]
