@@ -58,8 +58,9 @@ def check_head(head: Head) -> Json:
 
 
 def _try_names(head: Head, about: Json, user: str | None) -> Json:
+    can_register = about.get("registration") != "closed"
     for _ in range(MOST_TRIES):
-        name = user or terminal.ask("User name, known or new")
+        name = user or terminal.ask("User name, known or new" if can_register else "User name")
         password = terminal.ask_hidden("Password")
         terminal.check_password(password)
         try:
@@ -68,8 +69,9 @@ def _try_names(head: Head, about: Json, user: str | None) -> Json:
             if problem.code != "bad_login":
                 raise
         output.tell(f"the head knows no user {name} with this password")
-        can_register = about.get("registration") != "closed"
-        if can_register and terminal.agrees(f"Register {name} as a new user?"):
+        if not can_register:
+            output.tell("this head takes no new users; its admin can add you")
+        elif terminal.agrees(f"Register {name} as a new user?"):
             return _register(head, name)
     raise Problem("bad_login", f"no login after {MOST_TRIES} tries", "`pit login` begins again", status=401)
 
@@ -85,7 +87,7 @@ def _register(head: Head, name: str, *, is_first: bool = False) -> Json:
         raise Problem(
             "unapproved",
             f"{name} is registered, and an admin has to approve it before you can log in",
-            f"the admin types `pit set user:{name} active=yes`; then `pit login` logs you in",
+            f"the admin types `pit set user:{name} active=yes`; then log in once more",
         )
     return answer
 

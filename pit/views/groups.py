@@ -40,7 +40,6 @@ def _row(group: Json) -> tuple[str, ...]:
     return (
         safe(group["name"]),
         safe(group["title"] or "-"),
-        # Only members and admins are told.
-        listing(group.get("members")),
+        listing(group["members"]) if "members" in group else "(for members to see)",
         listing(group.get("nodes")),
     )

@@ -74,6 +74,8 @@ def _resource(resource: Json) -> str:
     known = " or ".join(f'"{safe(name)}"' for name in names)
     groups = f", for {safe(', '.join(resource['groups']))}" if resource["groups"] else ""
     held = f", held by job {resource['job']}" if resource["job"] is not None else ""
+    if not resource["free"] and not held and not resource["trouble"]:
+        held = ", held by somebody else's job"
     trouble = f", out of use: it {safe(resource['trouble'])}" if resource["trouble"] else ""
     index = resource["index"]
     return f'  {index}: "{safe(resource["model"])}" aka {known} (cuda {index}){groups}{held}{trouble}'
@@ -96,5 +98,5 @@ def _kinds(resources: Sequence[Json]) -> str:
     for resource in resources:
         count = counts.setdefault(safe(resource["kind"]), [0, 0])
         count[0] += 1
-        count[1] += resource["job"] is None and not resource["trouble"]
+        count[1] += resource["free"]
     return ", ".join(f"{total}:{kind} ({free} free)" for kind, (total, free) in counts.items()) or "-"

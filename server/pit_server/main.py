@@ -16,7 +16,8 @@ from pit_server import tls
 from pit_server.app import create_head
 from pit_server.db.models import Node, User
 from pit_server.head import Head
-from pit_server.services import audit, names, nodes, people, tokens
+from pit_server.services import audit, nodes, people, tokens
+from pit_server.services.registration import needs_setup
 from pit_server.settings import Settings, load
 
 home_option = click.option(
@@ -117,9 +118,10 @@ def _user(session: Session, name: str, *, is_admin: bool) -> int:
     """The id of the user of that name, made if there is none yet."""
     user = session.execute(select(User).where(User.name == name)).scalar_one_or_none()
     if user is None:
-        user = people.add(session, name, now=time.time(), is_admin=is_admin)
+        is_first = needs_setup(session)
+        user = people.add(session, name, now=time.time(), is_admin=is_admin or is_first)
     elif user.removed_at is not None:
-        raise names.exists("removed user", name)
+        raise people.taken(name, was_removed=True)
     elif is_admin:
         user.is_admin = user.is_active = True
     return user.id

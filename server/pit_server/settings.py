@@ -11,6 +11,20 @@ from pit_protocol.problem import Problem
 
 PREFIX = "PIT_HEAD_"
 FILE_NAME = "head.toml"
+CHOICES = {
+    "tls": ("auto", "on", "off"),
+    "registration": ("auto", "open", "approve", "closed"),
+    "pull": ("missing", "always", "never"),
+}
+BOUNDS = {
+    "bcrypt_cost": (4, 20),
+    "logins_per_minute": (1, 1_000_000),
+    "threads": (4, 10_000),
+    "prepare_parallel": (1, 1_000),
+    "proxies": (0, 10),
+    "shm_mib": (1, 1 << 30),
+    "max_pids": (1, 1 << 22),
+}
 
 
 @dataclass(frozen=True)
@@ -66,7 +80,21 @@ def load(home: Path, environ: Mapping[str, str] = os.environ) -> Settings:
     for name in _names():
         if PREFIX + name.upper() in environ:
             values[name] = _convert(name, environ[PREFIX + name.upper()], PREFIX + name.upper())
-    return Settings(home=home, **values)
+    settings = Settings(home=home, **values)
+    _check(settings)
+    return settings
+
+
+def _check(settings: Settings) -> None:
+    """Raise a Problem for a value that no head can work with, before one is started."""
+    for name, choices in CHOICES.items():
+        if getattr(settings, name) not in choices:
+            value = getattr(settings, name)
+            raise Problem("bad_settings", f"{name} must be one of {', '.join(choices)}, not {value!r}")
+    for name, (least, most) in BOUNDS.items():
+        value = getattr(settings, name)
+        if not least <= value <= most:
+            raise Problem("bad_settings", f"{name} must be from {least} to {most}, not {value}")
 
 
 def _names() -> dict[str, type]:

@@ -172,6 +172,7 @@ def a_resource(index: int = 0, **fields: Any) -> Json:
         "memory_mib": 8192,
         "pci": f"0000:0{index}:00.0",
         "trouble": "",
+        "free": not fields.get("trouble") and fields.get("job") is None,
         "groups": [],
         "job": None,
         **fields,

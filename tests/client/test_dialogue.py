@@ -89,7 +89,7 @@ def test_where_an_admin_must_approve_it_says_what_he_types(
     assert result.exit_code == 1
     assert result.stderr.endswith(
         "pit: tilman is registered, and an admin has to approve it before you can log in\n"
-        "the admin types `pit set user:tilman active=yes`; then `pit login` logs you in\n"
+        "the admin types `pit set user:tilman active=yes`; then log in once more\n"
     )
     assert not (home / ".pituser.txt").exists()
 

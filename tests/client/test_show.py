@@ -44,9 +44,9 @@ def test_groups(connected: StubHead, pit_command: Pit) -> None:
     mine = {"name": "ml", "title": "Learners", "members": ["anna", "bob"], "nodes": ["n0", "n1:0"]}
     connected.people.records["groups"] = {"ml": mine, "other": {"name": "other", "title": ""}}
     assert pit_command("show", "groups").stdout.splitlines() == [
-        "GROUP  TITLE     MEMBERS    NODES",
-        "ml     Learners  anna, bob  n0, n1:0",
-        "other  -         -          -",
+        "GROUP  TITLE     MEMBERS               NODES",
+        "ml     Learners  anna, bob             n0, n1:0",
+        "other  -         (for members to see)  -",
     ]
     assert pit_command("show", "group:ml").stdout.splitlines() == [
         "Group name: ml",

@@ -107,8 +107,8 @@ def test_a_machine_can_be_drained_and_removed(lab: Lab, root: Person) -> None:
     machine(lab, root, "n0")
     number = str(root.run("sleep 1; echo done"))
     eventually(lambda: root.json("show", number)["state"] == "running")
-    assert f"jobs {number} run there" in root.refused("set", "node:n0", "state=maintenance")
-    assert f"jobs {number} run there" in root.refused("remove", "node:n0")
+    assert f"job {number} has processes there" in root.refused("set", "node:n0", "state=maintenance")
+    assert f"job {number} has processes there" in root.refused("remove", "node:n0")
     assert "node:n0 is removed" in root.ok("remove", "node:n0", "--drain")
     assert root.json("show", number)["outcome"] == "succeeded"
     assert root.json("show", "nodes") == {"nodes": []}

@@ -44,6 +44,7 @@ def test_a_node_shows_what_its_worker_said(anna: Person, a_node: Callable[..., W
             "pci": "",
             "trouble": "",
             "groups": [],
+            "free": True,
             "job": None,
         }
     ]
@@ -57,7 +58,8 @@ def test_a_gpu_that_is_gone_after_a_restart_is_offered_to_nobody(
     number = a_waiting_job("[2:a100]")
     worker.hello(an_inventory(gpus={"A100": 1}))
     head.scheduling()
-    assert anna.job(number)["reason"] == "needs 2 a100, 1 free"
+    reason = "[2:a100] cannot be fulfilled: a process needs 2 a100, no node has more than 1"
+    assert anna.job(number)["reason"] == reason
     assert len(anna.get("/nodes/n0").json["resources"]) == 1
 
 

@@ -198,13 +198,21 @@ def test_an_address_that_guesses_names_is_slowed_down(app: Flask, anna: Person) 
 def test_tries_count_for_a_minute() -> None:
     now = [0.0]
     throttle = Throttle(2, clock=lambda: now[0])
-    throttle.note("a")
-    throttle.note("a")
+    throttle.take("a")
+    throttle.take("a")
     with pytest.raises(TooMany, match="too many tries"):
-        throttle.check("b", "a")
-    throttle.check("b")
+        throttle.take("b", "a")
+    throttle.take("b")
+    throttle.give_back("b")
     now[0] = 60.0
-    throttle.check("a")
+    throttle.take("a")
+
+
+def test_guessing_many_at_once_is_slowed_down_too(
+    app: Flask, anna: Person, in_thread: Callable[..., Callable[[], TestResponse]]
+) -> None:
+    tries = [in_thread(lambda: log_in(app, "anna", "wrong password")) for _ in range(15)]
+    assert sorted(answer().status_code for answer in tries) == [*[401] * 10, *[429] * 5]
 
 
 def test_a_revoked_token_opens_nothing_any_more(app: Flask, anna: Person) -> None:

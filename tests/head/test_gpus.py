@@ -31,6 +31,12 @@ def test_a_beat_that_says_nothing_of_troubles_changes_none(
     assert anna.get("/nodes/n0").json["resources"][0]["trouble"] == "is gone"
 
 
+def test_a_trouble_outlives_a_new_session_of_the_worker(anna: Person, a_node: Callable[..., Worker]) -> None:
+    a_node(gpus={"A100": 1}).complain(A100_0="is gone")
+    a_node(gpus={"A100": 1})
+    assert anna.get("/nodes/n0").json["resources"][0]["trouble"] == "is gone"
+
+
 def test_a_trouble_of_something_unknown_is_nobodys(anna: Person, a_node: Callable[..., Worker]) -> None:
     worker = a_node(gpus={"A100": 1})
     worker.complain(H100_9="is gone")

@@ -3,13 +3,22 @@
 from collections.abc import Callable
 
 import pytest
+from werkzeug.test import TestResponse
 
 from pit_server.head import Head
 from pit_server.scheduler.plan import Plan
 from pit_server.services import placement
 from pit_server.services.aliases import suggest
 from pit_server.settings import Settings
-from tests.head.cluster import Caller, Person, Worker, a_submission, an_inventory, ended
+from tests.head.cluster import (
+    Caller,
+    Person,
+    Worker,
+    a_submission,
+    an_inventory,
+    ended,
+    skip_preparation,
+)
 
 
 def join(root: Person, code: str) -> Worker:
@@ -27,6 +36,50 @@ def test_a_machine_becomes_a_node_by_a_code_that_works_once(root: Person) -> Non
     again = Caller(root.app, "n0", added["join_code"]).post("/node/join", json={})
     assert (again.status_code, again.json["code"]) == (401, "unknown_token")
     assert root.put("/nodes/n0").json["code"] == "exists"
+
+
+def test_of_many_machines_with_one_code_one_joins(
+    root: Person, in_thread: Callable[..., Callable[[], TestResponse]]
+) -> None:
+    machine = Caller(root.app, "n0", root.ok(root.put("/nodes/n0"))["join_code"])
+    tries = [in_thread(lambda: machine.post("/node/join", json={})) for _ in range(8)]
+    assert sorted(answer().status_code for answer in tries) == [201, *[401] * 7]
+
+
+def test_labels_that_are_set_at_once_are_all_there(
+    root: Person, a_node: Callable[..., Worker], in_thread: Callable[..., Callable[[], TestResponse]]
+) -> None:
+    a_node()
+    tries = [in_thread(lambda i=i: root.patch("/nodes/n0", **{f"label.l{i}": "x"})) for i in range(12)]  # type: ignore[misc]
+    assert {answer().status_code for answer in tries} == {200}
+    assert len(root.get("/nodes/n0").json["labels"]) == 12
+
+
+def test_who_holds_a_gpu_is_not_named_to_who_may_not_see_the_job(
+    root: Person,
+    a_user: Callable[..., Person],
+    a_node: Callable[..., Worker],
+    a_placed_job: Callable[..., int],
+) -> None:
+    a_node(gpus={"A100": 1})
+    number = a_placed_job("[a100]")
+    berta = a_user("berta")
+    (seen,) = root.get("/nodes/n0").json["resources"]
+    (unseen,) = berta.get("/nodes/n0").json["resources"]
+    assert (seen["job"], seen["free"], unseen["job"], unseen["free"]) == (number, False, None, False)
+    waiting = berta.submit(request="[a100]")
+    skip_preparation(root.app.extensions["pit"], waiting)
+    behind = berta.submit(request="[a100]")
+    skip_preparation(root.app.extensions["pit"], behind)
+    root.app.extensions["pit"].scheduling()
+    assert berta.job(behind)["reason"] == f"waits behind job {waiting}, which needs the same"
+
+
+def test_odd_addresses_are_refused(root: Person, a_node: Callable[..., Worker]) -> None:
+    a_node()
+    for odd in ("-rf", "a b", "$(x)", "a;b", "x" * 300):
+        assert root.patch("/nodes/n0", address=odd).json["code"] == "bad_address"
+    assert root.put("/nodes/n0/resources/99999999999999999999/groups/g").status_code == 404
 
 
 def test_a_join_code_opens_nothing_else(root: Person) -> None:
@@ -70,7 +123,7 @@ def test_a_draining_node_takes_nothing_new_and_lets_end_what_runs(
     waiting = a_placed_job()
     assert (anna.job(waiting)["state"], anna.job(waiting)["reason"]) == ("waiting", "no node is online")
     refused = root.patch("/nodes/n0", state="maintenance")
-    assert refused.json["message"] == f"node n0 is in use: jobs {running} run there"
+    assert refused.json["message"] == f"node n0 is in use: job {running} has processes there"
     assert root.delete("/nodes/n0").json["code"] == "in_use"
     worker.beat(ended(process))
     assert anna.job(running)["outcome"] == "succeeded"
@@ -160,6 +213,8 @@ def test_odd_values_are_refused(
         ("NVIDIA H100 80GB HBM3", "h100"),
         ("NVIDIA L40S", "l40s"),
         ("Tesla T4", "t4"),
+        ("NVIDIA TITAN V", "titanv"),
+        ("Intel(R) Data Center GPU Max 1550", "datacentermax1550"),
         ("Quadro RTX 6000", "rtx6000"),
         ("a100", ""),
         ("123", ""),
@@ -198,7 +253,8 @@ def test_an_alias_that_jobs_wait_for_stays(
     a_node(gpus={"GeForce GTX 1070": 1})
     number = a_waiting_job("[gtx1070]")
     answer = root.delete("/aliases/gtx1070")
-    assert answer.json["message"] == f"alias gtx1070 is in use: jobs {number} ask for it"
+    assert answer.json["message"] == f"alias gtx1070 is in use: job {number} has it in the request"
+    assert root.patch("/aliases/gtx1070", name="Whatever").json["code"] == "in_use"
     root.ok(root.stop(number))
     root.ok(root.delete("/aliases/gtx1070"))
 

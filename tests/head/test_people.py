@@ -44,7 +44,7 @@ def test_a_user_with_open_jobs_stays(
     answer = root.delete("/users/anna")
     assert (answer.status_code, answer.json["message"]) == (
         409,
-        f"user anna is in use: jobs {number} have not ended",
+        f"user anna is in use: job {number} has not ended",
     )
     root.ok(root.stop(number))
     root.ok(root.delete("/users/anna"))
@@ -124,7 +124,7 @@ def test_what_cannot_be_set_is_told_and_changes_nothing(
 def test_a_wrong_property_is_answered_with_the_right_ones(root: Person) -> None:
     answer = root.patch("/users/me", fullname="x")
     assert answer.json["message"] == "a user has no property 'fullname'"
-    assert answer.json["hint"] == "it has: full_name, email, password, autoshare, admin, active"
+    assert answer.json["hint"] == "it has: full_name, email, password, autoshare, admin, active, uid"
     assert root.put("/users/new").json["message"] == "a user needs full_name"
     assert root.patch("/users/me", **{MEGABYTE: "x"}).status_code in (413, 422)
     assert root.patch("/users/me", full_name=MEGABYTE).status_code in (413, 422)
@@ -179,6 +179,28 @@ def test_a_groups_data_goes_to_the_trash_and_to_no_later_group(
     assert len(list((head.data.root / "trash").iterdir())) == 2
 
 
+def test_two_groups_cannot_have_one_variable_even_in_parallel(
+    root: Person, in_thread: Callable[..., Callable[[], TestResponse]]
+) -> None:
+    tries = [in_thread(lambda name=name: root.put(f"/groups/{name}")) for name in ("aa-b", "aa_b")]  # type: ignore[misc]
+    assert sorted(answer().status_code for answer in tries) == [201, 409]
+
+
+@pytest.mark.parametrize("kind", ["users", "groups", "aliases", "nodes"])
+def test_what_is_removed_twice_at_once_is_removed_once(
+    root: Person, kind: str, in_thread: Callable[..., Callable[[], TestResponse]]
+) -> None:
+    properties = {"users": {"full_name": "x"}, "aliases": {"name": "x"}}.get(kind, {})
+    root.ok(root.put(f"/{kind}/gone", **properties))
+    tries = [in_thread(lambda: root.delete(f"/{kind}/gone")) for _ in range(6)]
+    assert sorted(answer().status_code for answer in tries) == [200, *[404] * 5]
+
+
+def test_a_name_with_nul_names_nothing(root: Person) -> None:
+    for path in ("/users/a%00b", "/groups/a%00b", "/nodes/a%00b", "/jobs?user=a%00b", "/audit?actor=a%00b"):
+        assert root.get(path).status_code == 404, path
+
+
 def test_two_groups_cannot_have_one_variable(root: Person) -> None:
     root.ok(root.put("/groups/deep-learning"))
     assert root.put("/groups/deep_learning").json["message"] == (
@@ -192,7 +214,8 @@ def test_members_see_each_other_and_others_do_not(
     berta = a_user("berta")
     a_group("students", "anna")
     assert anna.get("/groups/students").json["members"] == ["anna"]
-    assert berta.get("/groups/students").json == {"name": "students", "title": ""}
+    assert berta.get("/groups/students").json == {"name": "students", "title": "", "nodes": []}
+    assert berta.get("/users/anna").json["groups"] == []
     assert berta.put("/users/berta/groups/students").status_code == 403
     assert berta.delete("/users/anna/groups/students").status_code == 403
     assert berta.delete("/users/me/groups/students").json["code"] == "no_member"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pit_protocol.problem import Problem
-from pit_server.settings import Settings, load
+from pit_server.settings import CHOICES, Settings, load
 
 
 def write(home: Path, text: str) -> Path:
@@ -68,6 +68,23 @@ def test_a_wrong_value_in_the_environment_is_told_by_its_name(tmp_path: Path) ->
 
 def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
     for field in fields(Settings):
-        if field.name != "home":
-            settings = load(tmp_path, {f"PIT_HEAD_{field.name.upper()}": "3"})
-            assert str(getattr(settings, field.name)) in ("3", "3.0")
+        if field.name == "home":
+            continue
+        text = CHOICES[field.name][-1] if field.name in CHOICES else "7"
+        settings = load(tmp_path, {f"PIT_HEAD_{field.name.upper()}": text})
+        assert str(getattr(settings, field.name)) in (text, f"{text}.0")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("registration", "foo", "registration must be one of auto, open, approve, closed, not 'foo'"),
+        ("bcrypt_cost", "3", "bcrypt_cost must be from 4 to 20, not 3"),
+        ("logins_per_minute", "0", "logins_per_minute must be from 1 to 1000000, not 0"),
+    ],
+)
+def test_a_value_that_no_head_can_work_with_is_told_before_one_is_started(
+    tmp_path: Path, name: str, text: str, message: str
+) -> None:
+    with pytest.raises(Problem, match=message):
+        load(tmp_path, {f"PIT_HEAD_{name.upper()}": text})

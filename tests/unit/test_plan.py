@@ -35,7 +35,7 @@ def test_a_job_behind_passes_when_it_needs_nothing_that_the_one_ahead_waits_for(
 def test_a_job_behind_does_not_take_what_the_one_ahead_waits_for() -> None:
     made = planned(["[8:a100]", "[2:a100]"], a_view(a100=4))
     assert numbers(made) == []
-    assert made.reasons[2] == "waits behind job 1"
+    assert made.reasons[2].tell() == "waits behind job 1"
 
 
 def test_a_job_for_any_gpu_does_not_take_those_that_the_one_ahead_waits_for() -> None:
@@ -167,25 +167,25 @@ def test_a_plan_is_the_same_for_the_same_queue() -> None:
 )
 def test_the_reason_says_what_is_missing(requests: list[str], reason: str) -> None:
     views = a_view("n0", a100=1, mem=8), a_view("n1", a100=1, mem=8)
-    assert planned(requests, *views).reasons[1] == reason
+    assert planned(requests, *views).reasons[1].tell() == reason
 
 
 def test_without_a_node_online_the_reason_says_that() -> None:
-    reason = planned(["[]"]).reasons[1]
+    reason = planned(["[]"]).reasons[1].tell()
     assert "None" not in reason
     assert "online" in reason
 
 
 def test_those_who_need_the_same_wait_behind_the_first_of_them() -> None:
     made = planned(["[4:a100]", "[4:a100]", "[a100]"], a_view(a100=2))
-    assert made.reasons[2] == "waits behind job 1, which needs the same"
-    assert made.reasons[3] == "waits behind job 1 and 1 more"
+    assert made.reasons[2].tell() == "waits behind job 1, which needs the same"
+    assert made.reasons[3].tell() == "waits behind job 1 and 1 more"
 
 
 def test_an_elastic_job_behind_others_gets_a_reason_when_a_kind_is_used_up() -> None:
     made = planned(["[a100]", "[2:h100]", "[1-2:gpu]"], a_view(a100=1, h100=1))
     assert numbers(made) == [1]
-    assert made.reasons[3] == "waits behind job 2"
+    assert made.reasons[3].tell() == "waits behind job 2"
 
 
 needs = st.sampled_from(
@@ -227,7 +227,7 @@ clusters = st.lists(
 def test_no_plan_gives_away_more_than_there_is(queue: list[str], views: list[NodeView]) -> None:
     made = plan([Waiting(number, parse(text)) for number, text in enumerate(queue)], views)
     assert sorted([*numbers(made), *made.reasons]) == list(range(len(queue)))
-    assert all(made.reasons.values())
+    assert all(reason.tell() for reason in made.reasons.values())
     _check_nothing_twice(made, views)
     for job in made.placements:
         _check_whole(queue[job.number], job.processes, {view.id: view for view in views})
@@ -265,14 +265,14 @@ def test_a_closed_node_takes_nothing_of_who_may_not_use_it() -> None:
     closed = Access(closed_nodes=frozenset({0}))
     made = plan([Waiting(1, parse("[]"), closed), Waiting(2, parse("[]"))], [a_view("n0")])
     assert numbers(made) == [2]
-    assert made.reasons[1] == "no node is online"
+    assert made.reasons[1].tell() == "no node is online"
 
 
 def test_a_closed_unit_is_no_unit() -> None:
     closed = Access(closed_units=frozenset({(0, "a100-0")}))
     made = plan([Waiting(1, parse("[gpu]"), closed), Waiting(2, parse("[a100]"), closed)], [a_view(a100=2)])
     assert [units_of(job) for job in made.placements] == [[["a100-1"]]]
-    assert made.reasons[2] == "needs 1 a100, 0 free"
+    assert made.reasons[2].tell() == "needs 1 a100, 0 free"
 
 
 def test_who_waits_does_not_withhold_what_he_may_not_use() -> None:
@@ -286,3 +286,14 @@ def test_the_same_request_of_one_with_other_rights_is_tried_anew() -> None:
     closed = Access(closed_nodes=frozenset({0}))
     queue = [Waiting(1, parse("[a100]"), closed), Waiting(2, parse("[a100]"))]
     assert numbers(plan(queue, [a_view(a100=1)])) == [2]
+
+
+def test_a_job_that_one_may_not_see_is_not_named() -> None:
+    made = planned(["[2:a100]", "[2:a100]"], a_view(a100=1))
+    assert made.reasons[2].tell(names_job=False) == "waits behind somebody else's job, which needs the same"
+
+
+def test_what_became_impossible_is_told_as_such() -> None:
+    queue = [Waiting(1, parse("[h100]"))]
+    made = plan(queue, [a_view(a100=1)], idle=[a_view(a100=1)])
+    assert made.reasons[1].tell() == "[h100] cannot be fulfilled: no node has h100; the cluster has a100"

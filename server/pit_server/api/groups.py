@@ -44,7 +44,7 @@ def add(name: str) -> tuple[dict[str, Any], int]:
 def change(name: str) -> dict[str, Any]:
     values = read_all("group", groups.PROPERTIES, given_properties())
     with deed("set", f"group:{name}", told(values)) as session:
-        group = groups.find(session, name)
+        group = groups.find(session, name, lock=True)
         for _, prop, value in values:
             setattr(group, prop, value)
         session.flush()

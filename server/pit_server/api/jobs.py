@@ -67,7 +67,7 @@ def show(number: int) -> dict[str, Any]:
 @blueprint.post("/<int:number>/stop")
 @allow(Who.USER)
 def stop(number: int) -> dict[str, Any]:
-    with head().database.write() as session:
+    with deed("stop", f"job:{number}") as session:
         jobs.stop(session, caller(), number, now=time.time())
     return _record(number)
 
@@ -111,4 +111,5 @@ def unshare(number: int, group: str) -> dict[str, Any]:
 def _record(number: int) -> dict[str, Any]:
     with head().database.read() as session:
         job = jobs.find(session, caller(), number)
-        return records.record(session, job, jobs.result_text(head().data, job), head().scheduling.reasons)
+        result = jobs.result_text(head().data, job)
+        return records.record(session, caller(), job, result, head().scheduling.reasons)

@@ -7,7 +7,7 @@ from flask import Blueprint, request
 
 from pit_server.api.context import given_properties, head
 from pit_server.api.deeds import deed, told
-from pit_server.api.policy import Who, allow
+from pit_server.api.policy import Who, allow, caller
 from pit_server.services import groups, node_views, nodes
 from pit_server.services.properties import read_all
 
@@ -18,14 +18,14 @@ blueprint = Blueprint("nodes", __name__, url_prefix="/nodes")
 @allow(Who.USER)
 def listing() -> dict[str, Any]:
     with head().database.read() as session:
-        return {"nodes": node_views.records(session)}
+        return {"nodes": node_views.records(session, caller())}
 
 
 @blueprint.get("/<name>")
 @allow(Who.USER)
 def show(name: str) -> dict[str, Any]:
     with head().database.read() as session:
-        return node_views.records(session, nodes.find(session, name).name)[0]
+        return node_views.records(session, caller(), nodes.find(session, name).name)[0]
 
 
 @blueprint.put("/<name>")
@@ -35,7 +35,7 @@ def add(name: str) -> tuple[dict[str, Any], int]:
     values = read_all("node", nodes.PROPERTIES, given_properties(), is_new=True)
     now = time.time()
     with deed("add again" if again else "add", f"node:{name}", told(values)) as session:
-        node = nodes.find(session, name) if again else nodes.add(session, name, now=now)
+        node = nodes.find(session, name, lock=True) if again else nodes.add(session, name, now=now)
         nodes.set_properties(session, node, values, now=now)
         good_for_s = head().settings.join_code_s
         code, expires_at = nodes.make_join_code(session, node, now=now, good_for_s=good_for_s)
@@ -47,7 +47,7 @@ def add(name: str) -> tuple[dict[str, Any], int]:
 def change(name: str) -> dict[str, Any]:
     values = read_all("node", nodes.PROPERTIES, given_properties())
     with deed("set", f"node:{name}", told(values)) as session:
-        nodes.set_properties(session, nodes.find(session, name), values, now=time.time())
+        nodes.set_properties(session, nodes.find(session, name, lock=True), values, now=time.time())
     return show(name)
 
 
@@ -55,7 +55,7 @@ def change(name: str) -> dict[str, Any]:
 @allow(Who.ADMIN)
 def remove(name: str) -> dict[str, Any]:
     with deed("remove", f"node:{name}") as session:
-        nodes.remove(session, nodes.find(session, name), now=time.time())
+        nodes.remove(session, nodes.find(session, name, lock=True), now=time.time())
     return {"name": name}
 
 

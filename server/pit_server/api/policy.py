@@ -10,6 +10,7 @@ from flask import current_app, g, request
 from pit_protocol.problem import Problem
 from pit_server.api.context import head
 from pit_server.services import tokens
+from pit_server.services.inputs import storable
 from pit_server.services.tokens import Caller
 
 View = TypeVar("View", bound=Callable[..., object])
@@ -44,6 +45,9 @@ def admit() -> None:
     if who is None:
         raise Problem("closed", "this route is closed", status=403)
     request.max_content_length = getattr(view, "max_bytes", DEFAULT_LIMIT)
+    given = (*(request.view_args or {}).values(), *request.args.values())
+    if any(isinstance(value, str) and value != storable(value) for value in given):
+        raise Problem("bad_text", "a URL with a NUL character or half a character names nothing", status=404)
     arguments = request.args.items(multi=True)
     if any("token" in name.lower() or tokens.TOKEN.search(value) for name, value in arguments):
         raise Problem(

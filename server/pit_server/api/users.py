@@ -44,9 +44,9 @@ def add(name: str) -> tuple[dict[str, Any], int]:
 @allow(Who.USER)
 def change(name: str) -> dict[str, Any]:
     values = _read()
-    known = caller().name if name == people.ME else name
+    known = _named(name)
     with deed("set", f"user:{known}", told(values)) as session:
-        user = people.find(session, caller(), name)
+        user = people.find(session, caller(), known, lock=True)
         people.set_properties(session, caller(), user, values, now=time.time())
     return show(known)
 
@@ -54,8 +54,8 @@ def change(name: str) -> dict[str, Any]:
 @blueprint.delete("/<name>")
 @allow(Who.ADMIN)
 def remove(name: str) -> dict[str, Any]:
-    with deed("remove", f"user:{name}") as session:
-        user = people.find(session, caller(), name)
+    with deed("remove", f"user:{_named(name)}") as session:
+        user = people.find(session, caller(), name, lock=True)
         people.remove(session, caller(), user, now=time.time())
     head().data.discard(head().data.home(user.name))
     return {"name": user.name}
@@ -64,7 +64,7 @@ def remove(name: str) -> dict[str, Any]:
 @blueprint.put("/<name>/groups/<group>")
 @allow(Who.ADMIN)
 def join(name: str, group: str) -> dict[str, Any]:
-    with deed("add to group", f"user:{name}", group) as session:
+    with deed("add to group", f"user:{_named(name)}", group) as session:
         user = people.find(session, caller(), name)
         groups.add_member(session, user.id, groups.find(session, group))
     return show(user.name)
@@ -73,11 +73,16 @@ def join(name: str, group: str) -> dict[str, Any]:
 @blueprint.delete("/<name>/groups/<group>")
 @allow(Who.USER)
 def leave(name: str, group: str) -> dict[str, Any]:
-    with deed("remove from group", f"user:{name}", group) as session:
+    with deed("remove from group", f"user:{_named(name)}", group) as session:
         user = people.find(session, caller(), name)
         rights.demand(Act.LEAVE_GROUP, people.ties(caller(), user), f"the membership of {user.name}")
         groups.remove_member(session, user.id, groups.find(session, group))
     return show(user.name)
+
+
+def _named(name: str) -> str:
+    """Who is meant: `me` is the caller."""
+    return caller().name if name == people.ME else name
 
 
 def _read(*, is_new: bool = False) -> list[tuple[Property, str, Any]]:

@@ -21,7 +21,7 @@ blueprint = Blueprint("worker", __name__, url_prefix="/node")
 @allow(Who.JOIN)
 def join() -> tuple[dict[str, Any], int]:
     with deed("join", f"node:{caller().name}") as session:
-        name, token = nodes.join(session, _node_id(), now=time.time())
+        name, token = nodes.join(session, _node_id(), caller().token_id, now=time.time())
     return {"node": name, "cluster": head().cluster, "token": token}, 201
 
 

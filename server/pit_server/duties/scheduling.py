@@ -10,7 +10,7 @@ from pit_grammar import parse
 from pit_protocol.states import JobState
 from pit_server.db.database import Database
 from pit_server.db.models import Job
-from pit_server.scheduler.plan import Waiting, plan
+from pit_server.scheduler.plan import Reason, Waiting, plan
 from pit_server.services import node_views, placement
 from pit_server.services.access import Keeping
 from pit_server.services.aliases import Names
@@ -21,7 +21,7 @@ _parse = lru_cache(maxsize=4096)(parse)
 class Scheduling:
     def __init__(self, database: Database) -> None:
         self._database = database
-        self.reasons: Mapping[int, str] = {}  # why each waiting job waits, from the newest pass
+        self.reasons: Mapping[int, Reason] = {}  # why each waiting job waits, from the newest pass
 
     def __call__(self) -> None:
         with self._database.read() as session:
@@ -31,6 +31,7 @@ class Scheduling:
                 .order_by(Job.id)
             ).all()
             views = node_views.views(session) if rows else []
+            idle = node_views.views(session, idle=True) if rows else []
             meanings, keeping = Names(session).meanings(), Keeping(session)
             meant = {text: _parse(text).renamed(meanings) for text in {row.request for row in rows}}
             queue = [
@@ -41,7 +42,7 @@ class Scheduling:
                 )
                 for row in rows
             ]
-        decided = plan(queue, views)
+        decided = plan(queue, views, idle)
         self.reasons = decided.reasons
         if decided.placements:
             placement.commit(self._database, decided, now=time.time())

@@ -71,7 +71,8 @@ def _impossible(group: ProcessGroup, rooms: list[Room], access: Access) -> str:
     for need in group.gpus:
         most = max(room.free(need.kind, access) for room in allowed)
         if most == 0:
-            kinds = sorted({kind for room in rooms for kind in room.units})
+            mine = [room for room in rooms if room.view.id not in access.closed_nodes]
+            kinds = sorted({kind for room in mine for kind in room.units if room.free(kind, access)})
             offered = f"the cluster has {', '.join(kinds)}" if kinds else "the cluster has no GPUs"
             return f"no node has {need.kind}; {offered}"
         if most < need.low:

@@ -15,7 +15,7 @@ from pit_server.services.properties import Property, read_some_text
 
 PROPERTIES = (Property("name", read_some_text, is_mandatory=True),)
 # Words of a model's name that say who made it or what it is sold as, and what is put in behind its number.
-_NOISE = re.compile(r"\b(nvidia|amd|intel|geforce|quadro|tesla|titan|radeon|instinct|graphics|gpu)\b")
+_NOISE = re.compile(r"\(.*?\)|\b(nvidia|amd|intel|geforce|quadro|tesla|radeon|instinct|graphics|gpu)\b")
 _DETAIL = re.compile(r"^(\d+gb?|\d+g|sxm\d*|pcie?|nvl|hbm\w*|max-q|laptop|edition|generation|ada|mig)$")
 
 
@@ -35,14 +35,16 @@ def add(session: Session, name: str, model: str) -> None:
 
 def change(session: Session, name: str, model: str) -> None:
     """Let an alias mean another model."""
-    alias = find(session, name)
+    alias = find(session, name, lock=True)
+    if fold(model) != fold(alias.model):
+        _check_unused(session, name)
     _check_free(session, name, model)
     alias.model = model
     session.flush()
 
 
-def find(session: Session, name: str) -> Alias:
-    alias = session.get(Alias, name)
+def find(session: Session, name: str, *, lock: bool = False) -> Alias:
+    alias = session.get(Alias, name, with_for_update=lock or None)
     if alias is None:
         raise names.unknown("alias", name)
     return alias
@@ -50,15 +52,17 @@ def find(session: Session, name: str) -> Alias:
 
 def remove(session: Session, name: str) -> None:
     """Remove an alias that no job which has not ended asks for."""
-    alias = find(session, name)
-    rows = session.execute(select(Job.id, Job.request).where(Job.state != JobState.ENDED).order_by(Job.id))
-    users = [str(row.id) for row in rows if name in row.request and name in parse(row.request).kinds]
-    if users:
-        raise names.in_use(
-            f"alias {name}", f"jobs {names.some(users)} ask for it", "`pit stop` them, or wait"
-        )
+    alias = find(session, name, lock=True)
+    _check_unused(session, name)
     session.delete(alias)
     session.flush()
+
+
+def _check_unused(session: Session, name: str) -> None:
+    rows = session.execute(select(Job.id, Job.request).where(Job.state != JobState.ENDED).order_by(Job.id))
+    users = [row.id for row in rows if name in row.request and name in parse(row.request).kinds]
+    if users:
+        raise names.in_use(f"alias {name}", f"{names.jobs(users)} it in the request", "`pit stop`, or wait")
 
 
 def _check_free(session: Session, name: str, model: str) -> None:

@@ -9,6 +9,11 @@ from pit_server.db.models import Fact
 CLUSTER_ID = "cluster"
 
 
+def lock(session: Session) -> None:
+    """Let what only one may do at a time wait for its turn, until this transaction ends."""
+    session.get(Fact, CLUSTER_ID, with_for_update=True)
+
+
 def find_id(session: Session) -> str:
     """The cluster's id, made at the first start."""
     fact = session.get(Fact, CLUSTER_ID)

@@ -2,6 +2,7 @@
 
 import re
 from collections import defaultdict
+from collections.abc import Set
 from typing import Any
 
 from sqlalchemy import Select, delete, insert, select
@@ -9,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from pit_protocol.problem import Problem
 from pit_server.db.models import Group, JobGroup, Membership, Node, NodeGroup, Resource, ResourceGroup, User
-from pit_server.services import accounts, names, rights
+from pit_server.services import accounts, cluster, names, rights
 from pit_server.services.properties import Property, read_text
 from pit_server.services.rights import Act, Tie
 from pit_server.services.tokens import Caller
@@ -25,6 +26,7 @@ def variable_of(group: str) -> str:
 def add(session: Session, name: str, values: dict[str, Any], *, now: float) -> Group:
     """Make a group; its variable must be its own, too."""
     names.check_name("group", name)
+    cluster.lock(session)  # two at once must not get one variable
     for other in session.execute(select(Group.name)).scalars():
         if other == name:
             raise names.exists("group", name)
@@ -41,8 +43,9 @@ def add(session: Session, name: str, values: dict[str, Any], *, now: float) -> G
     return group
 
 
-def find(session: Session, name: str) -> Group:
-    group = session.execute(select(Group).where(Group.name == name)).scalar_one_or_none()
+def find(session: Session, name: str, *, lock: bool = False) -> Group:
+    query = select(Group).where(Group.name == name)
+    group = session.execute(query.with_for_update() if lock else query).scalar_one_or_none()
     if group is None:
         raise names.unknown("group", name)
     return group
@@ -50,7 +53,7 @@ def find(session: Session, name: str) -> Group:
 
 def remove(session: Session, name: str) -> None:
     """Remove a group that nobody and nothing belongs to; jobs lose it as a reader."""
-    group = find(session, name)
+    group = find(session, name, lock=True)
     members = _members(session)[group.id]
     kept = _kept(session)[group.id]
     if members:
@@ -92,6 +95,12 @@ def of_user(user_id: int | None) -> Select[int]:
     return select(Membership.group_id).where(Membership.user_id == user_id)
 
 
+def shown_of(caller: Caller, mine: Set[str], of_other: list[str]) -> list[str]:
+    """Which of another user's groups the caller sees: those that they have in common, or all as an admin."""
+    everything = rights.allows(Act.SEE_GROUP, caller.ties)
+    return [name for name in of_other if everything or name in mine]
+
+
 def names_by_user(session: Session, user_id: int | None = None) -> dict[int, list[str]]:
     """Per user the names of his groups; of one user or of all."""
     query = (
@@ -114,11 +123,11 @@ def records(session: Session, caller: Caller, name: str | None = None) -> list[d
     members, kept = _members(session), _kept(session)
     result = []
     for group in groups:
-        record: dict[str, Any] = {"name": group.name, "title": group.title}
+        record: dict[str, Any] = {"name": group.name, "title": group.title, "nodes": kept[group.id]}
         ties = caller.ties | ({Tie.MEMBER} if caller.name in members[group.id] else set())
         if rights.allows(Act.SEE_GROUP, ties):
             gid = accounts.gid_of(group.id, group.gid)
-            record |= {"members": members[group.id], "nodes": kept[group.id], "gid": gid}
+            record |= {"members": members[group.id], "gid": gid}
         result.append(record)
     return result
 

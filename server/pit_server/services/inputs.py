@@ -23,10 +23,10 @@ def parse_number(name: str, text: str) -> float:
 def check_text(what: str, text: str, longest: int, *, shortest: int = 0) -> None:
     if not shortest <= len(text) <= longest:
         raise Problem(
-            f"bad_{what}", f"a {what} has {shortest} to {longest} characters, not {len(text)}", status=422
+            f"bad_{what}", f"{what} must have {shortest} to {longest} characters, not {len(text)}", status=422
         )
     if _ODD.search(text):
-        raise Problem(f"bad_{what}", f"a {what} cannot hold a NUL character or half a character", status=422)
+        raise Problem(f"bad_{what}", f"{what} cannot hold a NUL character or half a character", status=422)
 
 
 def storable(text: str) -> str:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import stat
 
 from sqlalchemy import insert, literal, select
@@ -201,8 +202,10 @@ def _check_possible(session: Session, user_id: int, request: Request, image: str
             "leave the image away",
             status=422,
         )
-    meant = request.renamed(Names(session).meanings())
-    if reason := refuse_reason(meant, node_views.views(session, idle=True), mine):
+    meanings = Names(session).meanings()
+    if reason := refuse_reason(request.renamed(meanings), node_views.views(session, idle=True), mine):
+        for name in request.kinds & meanings.keys():  # told in the user's own words
+            reason = re.sub(rf"\b{re.escape(meanings[name])}\b", name, reason)
         raise Problem("cannot_be_fulfilled", reason, "`pit show nodes` lists what there is", status=422)
 
 

@@ -1,10 +1,11 @@
 """Names that people give to things."""
 
 import re
+from collections.abc import Sequence
 
 from pit_protocol.problem import Problem
 
-NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+NAME = re.compile(r"[a-z][a-z0-9_-]{1,31}")
 # A kind's name in a request: what the request language reads as one word.
 ALIAS = re.compile(r"[a-z][a-z0-9._-]{0,63}")
 RESERVED = {"me", "all", "current", "head", "home", "shared", "gpu", "cpu", "mem", "port"}
@@ -14,22 +15,22 @@ def check_name(kind: str, name: str) -> None:
     """Raise a Problem unless a thing of this kind may be called so."""
     if name in RESERVED:
         raise Problem(
-            "reserved_name", f"{name} means something else and cannot be the name of a {kind}", status=422
+            "reserved_name", f"{name} means something else and cannot be the name of {a(kind)}", status=422
         )
     if not (ALIAS if kind == "alias" else NAME).fullmatch(name):
         dots = ", dots" if kind == "alias" else ""
-        longest = 64 if kind == "alias" else 32
+        shortest, longest = (1, 64) if kind == "alias" else (2, 32)
         raise Problem(
             "bad_name",
-            f"{name[:40]!r} cannot be the name of a {kind}",
-            f"a letter first, then letters, digits{dots}, - and _, all lower case, at most {longest}",
+            f"{name[:40]!r} cannot be the name of {a(kind)}",
+            f"a letter first, then letters, digits{dots}, - and _, all lower case, {shortest} to {longest}",
             status=422,
         )
 
 
 def exists(kind: str, name: str) -> Problem:
     return Problem(
-        "exists", f"there is a {kind} {name} already", f"`pit set {kind}:{name} …` changes it", status=409
+        "exists", f"there is {a(kind)} {name} already", f"`pit set {kind}:{name} …` changes it", status=409
     )
 
 
@@ -42,6 +43,17 @@ def unknown(kind: str, name: str) -> Problem:
 
 def in_use(thing: str, why: str, way_out: str) -> Problem:
     return Problem("in_use", f"{thing} is in use: {why}", way_out, status=409)
+
+
+def jobs(numbers: Sequence[int]) -> str:
+    """`job 6 has` or `jobs 6, 7 have`, to go on with what they have or not."""
+    if len(numbers) == 1:
+        return f"job {numbers[0]} has"
+    return f"jobs {some([str(number) for number in numbers])} have"
+
+
+def a(thing: str) -> str:
+    return f"an {thing}" if thing[0] in "aeio" else f"a {thing}"
 
 
 def some(names: list[str], most: int = 10) -> str:

@@ -11,6 +11,7 @@ from pit_server.db.models import (
     IS_LIVE,
     Allocation,
     Group,
+    Job,
     Node,
     NodeGroup,
     Process,
@@ -18,7 +19,9 @@ from pit_server.db.models import (
     ResourceGroup,
 )
 from pit_server.scheduler.capacity import NodeView
+from pit_server.services.access import visible
 from pit_server.services.aliases import Names
+from pit_server.services.tokens import Caller
 
 MIN_SLOTS = 8
 CPU, MEMORY, PORT = "cpu", "mem", "port"  # kinds of allocations that are no resources of a node
@@ -68,12 +71,12 @@ def views(session: Session, *, idle: bool = False) -> list[NodeView]:
     return result
 
 
-def records(session: Session, name: str | None = None) -> list[dict[str, Any]]:
-    """Nodes as the API shows them."""
+def records(session: Session, caller: Caller, name: str | None = None) -> list[dict[str, Any]]:
+    """Nodes as the API shows them; a job that the caller may not see is not named."""
     query = select(Node).where(Node.removed_at.is_(None)).order_by(Node.name)
     nodes = session.execute(query.where(Node.name == name) if name else query).scalars().all()
     used = _used(session)
-    resources = _resource_records(session)
+    resources = _resource_records(session, caller)
     groups = _groups(session)
     return [
         {
@@ -157,7 +160,7 @@ def _resource_groups(session: Session) -> dict[int, list[str]]:
     return found
 
 
-def _resource_records(session: Session) -> dict[int, list[dict[str, Any]]]:
+def _resource_records(session: Session, caller: Caller) -> dict[int, list[dict[str, Any]]]:
     names = Names(session)
     groups = _resource_groups(session)
     result: dict[int, list[dict[str, Any]]] = defaultdict(list)
@@ -167,9 +170,10 @@ def _resource_records(session: Session) -> dict[int, list[dict[str, Any]]]:
         .where(Allocation.released_at.is_(None), Allocation.unit.is_not(None))
         .subquery()
     )
-    for resource, job in session.execute(
-        select(Resource, held.c.job_id)
+    for resource, holder, job in session.execute(
+        select(Resource, held.c.job_id, Job.id)
         .outerjoin(held, (held.c.node_id == Resource.node_id) & (held.c.unit == Resource.unit))
+        .outerjoin(Job, (Job.id == held.c.job_id) & visible(caller))
         .where(Resource.is_present)
         .order_by(Resource.node_id, Resource.position)
     ):
@@ -184,6 +188,7 @@ def _resource_records(session: Session) -> dict[int, list[dict[str, Any]]]:
                 "pci": resource.pci,
                 "trouble": resource.trouble,
                 "groups": groups.get(resource.id, []),
+                "free": holder is None and not resource.trouble,
                 "job": job,
             }
         )

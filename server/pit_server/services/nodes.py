@@ -1,5 +1,6 @@
 """Nodes: how they join, whether they are there, and what their admin wants of them."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,8 +19,10 @@ from pit_server.services.properties import Property, read_count, read_text
 
 MAX_NAME = 255
 MAX_LABELS = 100
+MAX_INDEX = 1_000_000  # of a node's resources; more than any has
 SERVICES = (NodeState.ONLINE, NodeState.DRAINING, NodeState.MAINTENANCE)
 LABEL = "label."
+ADDRESS = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?|::[0-9a-f:.]*")
 
 
 def _read_service(name: str, text: str) -> str:
@@ -37,12 +40,23 @@ def _read_label(name: str, text: str) -> str:
     return read_text("label", text)
 
 
+def _read_address(name: str, text: str) -> str:
+    check_address(name, text)
+    return text
+
+
 PROPERTIES = (
     Property("state", _read_service),
-    Property("address", read_text),
+    Property("address", _read_address),
     Property("slots", read_count),
     Property(LABEL, _read_label),
 )
+
+
+def check_address(what: str, text: str) -> None:
+    """Raise a Problem unless it is empty or can be a host's name or address: scripts will use it."""
+    if text and (len(text) > MAX_NAME or not ADDRESS.fullmatch(text)):
+        raise Problem("bad_address", f"{what}: {text[:40]!r} is no name or address of a machine", status=422)
 
 
 def add(session: Session, name: str, *, now: float) -> Node:
@@ -59,9 +73,10 @@ def add(session: Session, name: str, *, now: float) -> Node:
     return node
 
 
-def find(session: Session, name: str) -> Node:
+def find(session: Session, name: str, *, lock: bool = False) -> Node:
+    """The node; `lock` it to change what depends on what it is."""
     query = select(Node).where(Node.name == name, Node.removed_at.is_(None))
-    node = session.execute(query).scalar_one_or_none()
+    node = session.execute(query.with_for_update() if lock else query).scalar_one_or_none()
     if node is None:
         raise names.unknown("node", name)
     return node
@@ -74,9 +89,10 @@ def make_join_code(session: Session, node: Node, *, now: float, good_for_s: floa
     return code, expires_at
 
 
-def join(session: Session, node_id: int, *, now: float) -> tuple[str, str]:
+def join(session: Session, node_id: int, code_id: int, *, now: float) -> tuple[str, str]:
     """Use up a join code: the node's name and the token of its worker; any other machine's ends."""
     node = session.execute(select(Node).where(Node.id == node_id).with_for_update()).scalar_one()
+    tokens.use_up(session, code_id)
     tokens.revoke_all(session, node_id=node_id)
     _, text = tokens.issue(session, node_id=node_id, now=now, expires_at=None, label="worker")
     return node.name, text
@@ -111,7 +127,6 @@ def remove(session: Session, node: Node, *, now: float) -> None:
     session.execute(delete(NodeGroup).where(NodeGroup.node_id == node.id))
     resources = select(Resource.id).where(Resource.node_id == node.id)
     session.execute(delete(ResourceGroup).where(ResourceGroup.resource_id.in_(resources)))
-    session.execute(update(Resource).where(Resource.node_id == node.id).values(is_present=False))
     node.removed_at, node.state, node.labels, node.slots = now, NodeState.NEW, {}, None
     node.fixed_address = ""
     session.flush()
@@ -185,12 +200,12 @@ def troubles_of(session: Session, node_id: int) -> dict[str, str]:
 
 
 def _check_empty(session: Session, node: Node, way_out: str) -> None:
-    session.execute(select(Node.id).where(Node.id == node.id).with_for_update())
     query = (
         select(Process.job_id).where(Process.node_id == node.id, IS_LIVE).distinct().order_by(Process.job_id)
     )
-    if running := [str(number) for number in session.execute(query).scalars()]:
-        raise names.in_use(f"node {node.name}", f"jobs {names.some(running)} run there", way_out)
+    if running := list(session.execute(query).scalars()):
+        why = f"{names.jobs(running)} processes there"
+        raise names.in_use(f"node {node.name}", why, way_out)
 
 
 def _keeping(
@@ -198,11 +213,15 @@ def _keeping(
 ) -> tuple[type[NodeGroup] | type[ResourceGroup], dict[str, int]]:
     if index is None:
         return NodeGroup, {"node_id": node.id, "group_id": group.id}
-    resource = session.execute(
-        select(Resource.id).where(
-            Resource.node_id == node.id, Resource.position == index, Resource.is_present
-        )
-    ).scalar_one_or_none()
+    resource = (
+        None
+        if index > MAX_INDEX
+        else session.execute(
+            select(Resource.id).where(
+                Resource.node_id == node.id, Resource.position == index, Resource.is_present
+            )
+        ).scalar_one_or_none()
+    )
     if resource is None:
         raise Problem(
             "no_such_resource",
@@ -221,6 +240,7 @@ def _check(hello: Hello) -> None:
     if len(set(units)) < len(units):
         raise Problem("bad_inventory", "the inventory names one unit twice", status=422)
     models = [resource.model for resource in inventory.resources]
+    check_address("address", hello.address)
     places = [resource.pci for resource in inventory.resources]
     for text in (hello.boot_id, hello.address, hello.overlay, *units, *models, *places):
         check_text("name", text, MAX_NAME)
@@ -237,7 +257,8 @@ def _note_resources(session: Session, node_id: int, inventory: Inventory) -> Non
         if row is None:
             row = Resource(node_id=node_id, unit=found.unit)
             session.add(row)
-        row.position, row.is_present, row.trouble = position, True, ""
+        # Its trouble stays: a sick one must not be given away before the first beat tells anew.
+        row.position, row.is_present = position, True
         row.model, row.kind = found.model, aliases.fold(found.model)
         row.memory_mib, row.pci = found.memory_mib, found.pci
     for model in dict.fromkeys(resource.model for resource in inventory.resources):

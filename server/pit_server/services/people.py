@@ -43,8 +43,9 @@ COLUMNS = {
 def add(session: Session, name: str, *, now: float, **columns: Any) -> User:
     """Make an account; a name that was ever used is taken for good."""
     names.check_name("user", name)
-    if session.execute(select(User.id).where(User.name == name)).first():
-        raise names.exists("user", name)
+    known = session.execute(select(User.removed_at).where(User.name == name)).first()
+    if known is not None:
+        raise taken(name, was_removed=known.removed_at is not None)
     user = User(
         name=name, created_at=now, approved_at=now if columns.get("is_active", True) else None, **columns
     )
@@ -53,12 +54,20 @@ def add(session: Session, name: str, *, now: float, **columns: Any) -> User:
     return user
 
 
-def find(session: Session, caller: Caller, name: str) -> User:
+def taken(name: str, *, was_removed: bool = False) -> Problem:
+    whose = (
+        f"{name} was the name of a user who was removed, and stays his"
+        if was_removed
+        else f"there is a user {name} already"
+    )
+    return Problem("exists", whose, "choose another name", status=409)
+
+
+def find(session: Session, caller: Caller, name: str, *, lock: bool = False) -> User:
     """The user of that name, `me` being the caller; one that was removed is no longer there."""
     wanted = caller.name if name == ME else name
-    user = session.execute(
-        select(User).where(User.name == wanted, User.removed_at.is_(None))
-    ).scalar_one_or_none()
+    query = select(User).where(User.name == wanted, User.removed_at.is_(None))
+    user = session.execute(query.with_for_update() if lock else query).scalar_one_or_none()
     if user is None:
         raise names.unknown("user", name)
     return user
@@ -101,10 +110,9 @@ def remove(session: Session, caller: Caller, user: User, *, now: float) -> None:
     open_jobs = session.execute(
         select(Job.id).where(Job.user_id == user.id, Job.state != JobState.ENDED).order_by(Job.id)
     ).scalars()
-    if numbers := [str(number) for number in open_jobs]:
-        raise names.in_use(
-            f"user {user.name}", f"jobs {names.some(numbers)} have not ended", f"`pit stop {numbers[0]}` …"
-        )
+    if numbers := list(open_jobs):
+        why = f"{names.jobs(numbers)} not ended"
+        raise names.in_use(f"user {user.name}", why, f"`pit stop {numbers[0]}` …")
     tokens.revoke_all(session, user_id=user.id)
     session.execute(delete(Membership).where(Membership.user_id == user.id))
     user.is_active = user.is_admin = False
@@ -117,14 +125,12 @@ def records(session: Session, caller: Caller, name: str | None = None) -> list[d
     query = select(User).where(User.removed_at.is_(None)).order_by(User.name)
     users = session.execute(query.where(User.name == name) if name else query).scalars().all()
     memberships = groups.names_by_user(session)
+    mine = set(memberships[caller.user_id or 0])
     shares = _autoshares(session)
     result = []
     for user in users:
-        record: dict[str, Any] = {
-            "name": user.name,
-            "full_name": user.full_name,
-            "groups": memberships[user.id],
-        }
+        shown = groups.shown_of(caller, mine, memberships[user.id])
+        record: dict[str, Any] = {"name": user.name, "full_name": user.full_name, "groups": shown}
         if rights.allows(Act.SEE_ACCOUNT, ties(caller, user)):
             record |= {
                 "email": user.email,

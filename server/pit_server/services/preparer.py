@@ -17,9 +17,10 @@ from pit_protocol.submission import Snapshot
 from pit_server.bells import Bells, job_bell
 from pit_server.db.database import Database
 from pit_server.db.models import Job, User
-from pit_server.services import accounts, groups, lifecycle
+from pit_server.services import accounts, groups, jobs, lifecycle
 from pit_server.services.jobs import snapshot_of
 from pit_server.services.log_view import prepare_stream
+from pit_server.services.tokens import Caller
 from pit_server.settings import Settings
 from pit_server.store.git import Git, GitFailed
 from pit_server.store.mirror import Mirror
@@ -51,8 +52,12 @@ def list_preparing(session: Session) -> list[int]:
 
 def prepare(database: Database, data: DataRoot, settings: Settings, number: int) -> None:
     """Prepare one job: afterwards it waits, or has failed with the reason why."""
-    with database.read() as session:
-        work = _load(session, data, number)
+    try:
+        with database.read() as session:
+            work = _load(session, data, number)
+    except Problem as problem:
+        _apply(database, number, JobEvent.REFUSED, problem.message)
+        return
     if work is None:
         return
     say = _Voice(database.bells, data, work)
@@ -84,10 +89,15 @@ def _load(session: Session, data: DataRoot, number: int) -> Work | None:
     job = session.get(Job, number)
     if job is None or job.state != JobState.PREPARING:
         return None  # stopped meanwhile
-    user = session.execute(select(User.name).where(User.id == job.user_id)).scalar_one()
+    owner = session.execute(select(User.name, User.is_admin).where(User.id == job.user_id)).one()
+    user = owner.name
     keep = None
     if job.continues is not None:
-        attempt = session.execute(select(Job.attempt).where(Job.id == job.continues)).scalar_one()
+        # Looked up again: the user may have lost the right to see it since.
+        continued = jobs.find(
+            session, Caller(job.user_id, None, user, is_admin=owner.is_admin), job.continues
+        )
+        attempt = continued.attempt
         keep = data.attempt(job.continues, attempt) / "keep"
     account = accounts.find_account(session, job.user_id)
     if account:

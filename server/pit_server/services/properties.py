@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pit_protocol.problem import Problem
+from pit_server.services import names as names_of
 from pit_server.services.inputs import check_text
 from pit_server.services.rights import Act
 
@@ -38,7 +39,7 @@ def read_all(
             names = ", ".join(f"{prop.name}NAME" if prop.name.endswith(".") else prop.name for prop in known)
             raise Problem(
                 "unknown_property",
-                f"a {kind} has no property {name[:40]!r}",
+                f"{names_of.a(kind)} has no property {name[:40]!r}",
                 f"it has: {names}",
                 status=422,
             )
@@ -47,7 +48,9 @@ def read_all(
         found.append((match, name, match.read(name, text)))
     missing = [prop.name for prop in known if prop.is_mandatory and prop.name not in given] if is_new else []
     if missing:
-        raise Problem("missing_property", f"a {kind} needs {missing[0]}", f"write {missing[0]}=…", status=422)
+        raise Problem(
+            "missing_property", f"{names_of.a(kind)} needs {missing[0]}", f"write {missing[0]}=…", status=422
+        )
     if not found and not is_new:
         raise Problem("nothing_to_set", "nothing is given to set", "write property=value", status=422)
     return found

@@ -14,6 +14,7 @@ from pit_protocol.states import JobState, Outcome, letters
 from pit_protocol.wire import to_json
 from pit_server.db.database import AnyRow
 from pit_server.db.models import Allocation, Event, Group, Job, JobGroup, Node, Process, User
+from pit_server.scheduler.plan import Reason
 from pit_server.services import jobs, usage
 from pit_server.services.access import visible
 from pit_server.services.inputs import parse_number
@@ -40,7 +41,7 @@ _SUMMARY = (
 )
 
 
-def status(session: Session, caller: Caller, limit: int, reasons: Mapping[int, str]) -> dict[str, Any]:
+def status(session: Session, caller: Caller, limit: int, reasons: Mapping[int, Reason]) -> dict[str, Any]:
     """What `pit status` shows."""
     mine = visible(caller)
     totals = dict.fromkeys(JobState, 0)
@@ -55,10 +56,11 @@ def status(session: Session, caller: Caller, limit: int, reasons: Mapping[int, s
     ).all()
     used = usage.means(session, [row.id for row in done])
     used |= usage.means(session, [row.id for row in running], since=now - usage.RECENT_S)
+    why = _why(session, caller, waiting, reasons)
     return {
-        "running": [_summary(row, reasons, used) for row in running],
-        "waiting": [_summary(row, reasons) for row in waiting],
-        "done": [_summary(row, reasons, used) for row in done],
+        "running": [_summary(row, why, used) for row in running],
+        "waiting": [_summary(row, why) for row in waiting],
+        "done": [_summary(row, why, used) for row in done],
         "totals": {
             "running": sum(totals[state] for state in LIVE),
             "waiting": sum(totals[state] for state in QUEUED),
@@ -68,7 +70,7 @@ def status(session: Session, caller: Caller, limit: int, reasons: Mapping[int, s
 
 
 def listing(
-    session: Session, caller: Caller, filters: Mapping[str, str], reasons: Mapping[int, str]
+    session: Session, caller: Caller, filters: Mapping[str, str], reasons: Mapping[int, Reason]
 ) -> dict[str, Any]:
     """Jobs by filter, order and page."""
     query = select(*_SUMMARY).join(User, User.id == Job.user_id).where(visible(caller))
@@ -78,12 +80,15 @@ def listing(
     page = query.order_by(*_ordering(filters)).limit(limit).offset(_number(filters, "offset", 0))
     rows = session.execute(page).all()
     used = usage.means(session, [row.id for row in rows])
-    return {"jobs": [_summary(row, reasons, used) for row in rows], "total": total}
+    why = _why(session, caller, rows, reasons)
+    return {"jobs": [_summary(row, why, used) for row in rows], "total": total}
 
 
-def record(session: Session, job: Job, result: str | None, reasons: Mapping[int, str]) -> dict[str, Any]:
+def record(
+    session: Session, caller: Caller, job: Job, result: str | None, reasons: Mapping[int, Reason]
+) -> dict[str, Any]:
     """One job with everything that is known of it."""
-    query = select(*_SUMMARY).join(User, User.id == Job.user_id).where(Job.id == job.id)
+    row = session.execute(select(*_SUMMARY).join(User, User.id == Job.user_id).where(Job.id == job.id)).one()
     processes = session.execute(
         select(Process, Node.name).join(Node, Node.id == Process.node_id).where(Process.job_id == job.id)
     ).all()
@@ -91,7 +96,7 @@ def record(session: Session, job: Job, result: str | None, reasons: Mapping[int,
     shares = _shares(session, job.id)
     events = session.execute(select(Event).where(Event.job_id == job.id).order_by(Event.id)).scalars()
     return {
-        **_summary(session.execute(query).one(), reasons, usage.means(session, [job.id])),
+        **_summary(row, _why(session, caller, [row], reasons), usage.means(session, [job.id])),
         "image": job.image,
         "command": job.command,
         "continues": job.continues,
@@ -111,6 +116,20 @@ def _group_names(session: Session, number: int) -> list[str]:
     """The groups that a job is shared with."""
     query = select(Group.name).join(JobGroup, JobGroup.group_id == Group.id).where(JobGroup.job_id == number)
     return list(session.execute(query.order_by(Group.name)).scalars())
+
+
+def _why(
+    session: Session, caller: Caller, rows: Sequence[AnyRow], reasons: Mapping[int, Reason]
+) -> dict[int, str]:
+    """Why the jobs wait, without naming jobs that the caller may not see."""
+    mine = {row.id: reasons[row.id] for row in rows if row.id in reasons}
+    named = {reason.behind for reason in mine.values() if reason.behind is not None}
+    seen = (
+        set(session.execute(select(Job.id).where(Job.id.in_(named), visible(caller))).scalars())
+        if named
+        else set()
+    )
+    return {number: reason.tell(names_job=reason.behind in seen) for number, reason in mine.items()}
 
 
 def _summary(

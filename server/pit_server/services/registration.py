@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from pit_protocol.problem import Problem
 from pit_server.db.database import Database
 from pit_server.db.models import Fact, User
-from pit_server.services import audit, names, people, tokens
+from pit_server.services import audit, people, tokens
 from pit_server.services.inputs import check_text
 from pit_server.services.passwords import Passwords
 from pit_server.services.properties import read_email, read_some_text
@@ -67,7 +67,7 @@ class Door:
         """A token for who knows the password; nobody learns whether it was the name that was wrong."""
         _check_lengths(login.password, login.label)
         keys = (f"name:{login.name[:64]}", f"address:{address}")
-        self._throttle.check(*keys)
+        self._throttle.take(*keys)
         with self._database.read() as session:
             user = (
                 session.execute(
@@ -80,7 +80,6 @@ class Door:
             )
         # Without a session: it takes a quarter of a second, by design.
         if not self.passwords.is_right(login.password, user.password_hash if user else None) or user is None:
-            self._throttle.note(*keys)
             with self._database.write() as session:
                 audit.note(
                     session,
@@ -91,6 +90,7 @@ class Door:
                     address=address,
                 )
             raise Problem("bad_login", "the head does not know this user with this password", status=401)
+        self._throttle.give_back(*keys)
         if not user.is_active:
             raise tokens.inactive(user.name)
         return self._issue(user.id, user.name, login.label, "login", address, now=now)
@@ -98,12 +98,11 @@ class Door:
     def register(self, wanted: Registration, address: str, *, now: float) -> Issued | None:
         """Make an account; None where an admin has to approve it first."""
         _check_lengths(wanted.password, wanted.label)
-        self._throttle.check(f"address:{address}")
+        self._throttle.take(f"address:{address}")
         with self._database.read() as session:
             is_first = needs_setup(session)
         if not is_first and self.mode == CLOSED:
             raise Problem("registration_closed", "this head takes no new users", "ask its admin", status=403)
-        self._throttle.note(f"address:{address}")
         hashed = self.passwords.make(wanted.password)
         with self._database.write() as session:
             if is_first:
@@ -147,7 +146,7 @@ def _add(session: Session, name: str, *, now: float, **columns: Any) -> User:
     try:
         return people.add(session, name, now=now, **columns)
     except IntegrityError:
-        raise names.exists("user", name) from None  # at the same moment, elsewhere
+        raise people.taken(name) from None  # at the same moment, elsewhere
 
 
 def needs_setup(session: Session) -> bool:

@@ -27,22 +27,24 @@ class Throttle:
         self._lock = threading.Lock()
         self._tries: dict[str, deque[float]] = {}
 
-    def check(self, *keys: str) -> None:
-        """Raise TooMany if one of the keys has used up its tries."""
+    def take(self, *keys: str) -> None:
+        """Count a try before it is made, so that many at once count, too; raise TooMany if none is left."""
         now = self._clock()
         with self._lock:
-            waits = [self._wait_s(key, now) for key in keys]
-        if (wait_s := max(waits)) > 0:
-            raise TooMany(int(wait_s) + 1)
-
-    def note(self, *keys: str) -> None:
-        """Count a bad try."""
-        now = self._clock()
-        with self._lock:
+            if (wait_s := max(self._wait_s(key, now) for key in keys)) > 0:
+                raise TooMany(int(wait_s) + 1)
             if len(self._tries) >= MOST_KEYS:
                 self._tries = {key: tries for key, tries in self._tries.items() if now - tries[-1] < WINDOW_S}
             for key in keys:
                 self._tries.setdefault(key, deque(maxlen=self._most)).append(now)
+
+    def give_back(self, *keys: str) -> None:
+        """It was a good try after all."""
+        with self._lock:
+            for key in keys:
+                self._tries[key].pop()
+                if not self._tries[key]:
+                    del self._tries[key]
 
     def _wait_s(self, key: str, now: float) -> float:
         tries = self._tries.get(key)

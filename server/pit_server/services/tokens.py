@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from pit_protocol.problem import Problem
 from pit_server.db.models import Node, Token, User
-from pit_server.services import rights
+from pit_server.services import names, rights
 from pit_server.services.rights import Act, Tie
 
 TOKEN = re.compile(r"pit_([0-9]{1,18})_([A-Za-z0-9_-]{43})")
@@ -125,6 +125,8 @@ def records(session: Session, caller: Caller, whose: str = "") -> list[dict[str,
     query = select(Token, User.name).join(User, User.id == Token.user_id).order_by(Token.id)
     if whose and whose != caller.name:
         rights.demand(Act.REVOKE_TOKEN, caller.ties, f"the tokens of {whose}")
+        if whose != ALL and not session.execute(select(User.id).where(User.name == whose)).first():
+            raise names.unknown("user", whose)
         query = query if whose == ALL else query.where(User.name == whose)
     else:
         query = query.where(Token.user_id == caller.user_id)
@@ -157,6 +159,12 @@ def revoke(session: Session, caller: Caller, token_id: int) -> str:
         )
     session.execute(delete(Token).where(Token.id == token_id))
     return str(row.name)
+
+
+def use_up(session: Session, token_id: int) -> None:
+    """End a token that is good for one time; 401 if somebody else was faster with it."""
+    if not session.execute(delete(Token).where(Token.id == token_id)).rowcount:  # type: ignore[attr-defined]
+        raise Problem("unknown_token", "this code was used already", "ask for a new one", status=401)
 
 
 def revoke_all(session: Session, *, user_id: int | None = None, node_id: int | None = None) -> None:
