@@ -42,9 +42,10 @@ class Lab:
         eventually(lambda: "this head is" in self.console() and self._answers())
         return head
 
-    def start_worker(self, config: Path) -> subprocess.Popen[bytes]:
+    def start_worker(self, config: Path, **settings: str) -> subprocess.Popen[bytes]:
         spool = self.place / f"spool-{config.name}"
-        return self._start(["pit_worker", "run", "--config", str(config), "--spool", str(spool)])
+        command = ["pit_worker", "run", "--config", str(config), "--spool", str(spool)]
+        return self._start(command, **settings)
 
     def console(self) -> str:
         return self._log.read_text() if self._log.exists() else ""
