@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from bench import latency, queue, start, throughput
+from bench import containers, latency, queue, start, throughput
 from bench.table import render
 from tests.e2e.cluster import Cluster, Project, running
 
@@ -17,6 +17,7 @@ def main() -> None:
             running(Cluster(Path(place), Project(Path(place)))) as cluster,
         ):
             rows += module.measure(cluster)
+    rows += containers.measure()
     print(render(rows))
 
 

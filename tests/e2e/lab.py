@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,11 @@ PASSWORD = "correct horse"
 class Lab:
     """Starts nothing by itself; `close` ends whatever was started."""
 
-    def __init__(self, place: Path, **settings: str) -> None:
+    def __init__(self, place: Path, host: str = "127.0.0.1", **settings: str) -> None:
         self.place = place
         with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.url = f"https://127.0.0.1:{probe.getsockname()[1]}"
+            probe.bind((host, 0))
+            self.url = f"https://{host}:{probe.getsockname()[1]}"
         self._settings = {
             "PIT_HEAD_TLS": "on",
             "PIT_HEAD_REGISTRATION": "approve",
@@ -42,10 +43,13 @@ class Lab:
         eventually(lambda: "this head is" in self.console() and self._answers())
         return head
 
-    def start_worker(self, config: Path, **settings: str) -> subprocess.Popen[bytes]:
+    def start_worker(
+        self, config: Path, inside: Sequence[str] = (), **settings: str
+    ) -> subprocess.Popen[bytes]:
+        """`inside` is the command that leads to where the machine is, if that is not here."""
         spool = self.place / f"spool-{config.name}"
         command = ["pit_worker", "run", "--config", str(config), "--spool", str(spool)]
-        return self._start(command, **settings)
+        return self._start(command, inside, **settings)
 
     def console(self) -> str:
         return self._log.read_text() if self._log.exists() else ""
@@ -56,11 +60,11 @@ class Lab:
     def pin(self) -> str:
         return str(re.findall(r"sha256:[0-9a-f]{64}", self.console())[-1])
 
-    def join(self, line: str, name: str) -> Path:
+    def join(self, line: str, name: str, address: str = "127.0.0.1") -> Path:
         """Paste the line on a machine; where it keeps what it was told."""
         config = self.place / f"etc-{name}"
         env = {"PATH": f"{PIT.parent}:{os.environ['PATH']}", "HOME": str(self.place)}
-        command = f"{line.strip()} --config {config} --address 127.0.0.1"
+        command = f"{line.strip()} --config {config} --address {address}"
         done = subprocess.run(["/bin/sh", "-c", command], env=env, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done
         return config
@@ -78,11 +82,17 @@ class Lab:
                 process.kill()
         assert "Traceback" not in self.console(), self.console()
 
-    def _start(self, command: list[str], **settings: str) -> subprocess.Popen[bytes]:
+    def _start(
+        self, command: list[str], inside: Sequence[str] = (), **settings: str
+    ) -> subprocess.Popen[bytes]:
         env = {"PATH": f"{PIT.parent}:{os.environ['PATH']}", "HOME": str(self.place), **settings}
         with self._log.open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", *command], env=env, stdout=log, stderr=log, stdin=subprocess.DEVNULL
+                [*inside, sys.executable, "-m", *command],
+                env=env,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
             )
         self._running.append(process)
         return process

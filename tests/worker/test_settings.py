@@ -42,6 +42,8 @@ def test_a_path_in_the_file_begins_in_its_directory(config: Path):
         ('urls = "x"', "has no setting 'urls'; known are url, token_file,"),
         ("url = 5", "url in .* must be a text, not 5"),
         ('cgroups = "perhaps"', "must be one of yes, on, .*not 'perhaps'"),
+        ('runtime = "podman"', "must be one of process, docker, not 'podman'"),
+        ("image_cache_gib = -1", "must be a whole number, not -1"),
     ],
 )
 def test_a_wrong_file_is_one_sentence(tmp_path: Path, content: str, text: str):

@@ -1,14 +1,19 @@
 """The commands of `pit-worker`."""
 
 import argparse
+import json
 import logging
 import shlex
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pit_worker import install, join, settings, transport
+from pit_protocol.wire import to_json
+from pit_worker import doctor, install, join, settings, transport
+from pit_worker.engine import Engine
+from pit_worker.engine_check import check_engine
 from pit_worker.settings import SettingError
 from pit_worker.spool import Spool
 from pit_worker.worker import Worker
@@ -69,6 +74,24 @@ def _install(given: argparse.Namespace) -> int:
     return 0
 
 
+def _doctor(given: argparse.Namespace) -> int:
+    try:
+        chosen = settings.load(vars(given))
+        findings = [*doctor.check_head(chosen, time.time())]
+    except SettingError as error:
+        chosen = None
+        text, hint = "this machine has not joined one", "`pit add node:NAME` prints the line that does"
+        findings = [doctor.Finding("head", doctor.Mark.DOUBTFUL, f"{text}: {error}", hint)]
+    findings += doctor.check_machine(chosen)
+    findings += check_engine(Engine(), is_needed=chosen is not None and chosen.runtime == "docker")
+    if given.json:
+        _say(json.dumps([to_json(finding) for finding in findings]))
+    else:
+        for finding in findings:
+            _say(str(finding))
+    return PROBLEM if any(finding.mark is doctor.Mark.BAD for finding in findings) else 0
+
+
 def _config(given: argparse.Namespace) -> Path:
     return Path(given.config).absolute() if given.config else settings.default_config()
 
@@ -85,6 +108,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_join(actions)
     _add_run(actions)
     _add_install(actions)
+    _add_doctor(actions)
     return parser
 
 
@@ -114,6 +138,12 @@ def _add_install(actions: Any) -> None:
     words = _add(actions, "install", _install, "make the worker a service of systemd",
                  "example: pit-worker install --print > pit-worker.service")  # fmt: skip
     words.add_argument("--print", action="store_true", help="print the unit and do nothing")
+
+
+def _add_doctor(actions: Any) -> None:
+    words = _add(actions, "doctor", _doctor, "check whether this machine is fit to be a node",
+                 "example: pit-worker doctor")  # fmt: skip
+    words.add_argument("--json", action="store_true", help="for programs")
 
 
 def _add(

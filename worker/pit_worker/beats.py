@@ -2,10 +2,10 @@
 
 import time
 from collections import deque
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 
-from pit_protocol.beat import MAX_CHUNK, Beat, ChunkHead, Report
+from pit_protocol.beat import MAX_CHUNK, Beat, ChunkHead, Report, Trouble, Usage
 from pit_protocol.states import ProcessState
 from pit_worker.entry import Key
 from pit_worker.process import Process
@@ -24,12 +24,21 @@ class Speech:
     tells_end: bool  # of some process
     keeps_end: bool  # of some process, whose output the head must have first
 
-    def to_beat(self, epoch: int, boot_id: str, seen: int) -> Beat:
-        return Beat(epoch, boot_id, seen, reports=self.reports, chunks=self.chunks)
+    def to_beat(
+        self, epoch: int, boot_id: str, seen: int, troubles: tuple[Trouble, ...] | None = None
+    ) -> Beat:
+        return Beat(epoch, boot_id, seen, reports=self.reports, chunks=self.chunks, troubles=troubles)
 
 
-def compose(processes: Collection[Process], most: int = MAX_OUTPUT) -> Speech:
-    """All reports, and output in turns: who was served longest ago comes first."""
+def compose(
+    processes: Collection[Process],
+    most: int = MAX_OUTPUT,
+    usage: Callable[[Report], Usage | None] = lambda _: None,
+) -> Speech:
+    """All reports, and output in turns: who was served longest ago comes first.
+
+    `usage` says what a report tells of GPUs.
+    """
     sizes = {process.key: process.output.size() for process in processes}
     shipped = {p.key: p.output.shipped for p in processes if p.output.shipped is not None}
     behind = [p for p in processes if p.key in shipped and shipped[p.key] < sizes[p.key]]
@@ -51,7 +60,8 @@ def compose(processes: Collection[Process], most: int = MAX_OUTPUT) -> Speech:
         shipped[process.key] += len(piece)
         if shipped[process.key] < sizes[process.key]:
             turns.append(process)
-    reports = tuple(p.report(sizes[p.key], is_told=shipped.get(p.key, 0) >= sizes[p.key]) for p in processes)
+    bare = (p.report(sizes[p.key], is_told=shipped.get(p.key, 0) >= sizes[p.key]) for p in processes)
+    reports = tuple(replace(report, usage=usage(report)) for report in bare)
     ended = {process.key for process in processes if process.end}
     told = {Key(r.process, r.attempt) for r in reports if r.state is ProcessState.ENDED}
     return Speech(reports, tuple(chunks), tuple(data), shipped, bool(told), bool(ended - told))

@@ -54,6 +54,17 @@ class End:
     signal: int | None = None
     killed_by: KilledBy | None = None
     reason: str = ""
+    oom: bool = False
+
+
+@dataclass(frozen=True)
+class Record:
+    """The container of a process; on disk before its command may begin."""
+
+    container: str  # its id
+    pid: int  # of its init, on the node
+    start_time: int
+    cgroup: str
 
 
 class Entry:
@@ -69,6 +80,7 @@ class Entry:
         self.output = path / "output"
         self.pipe = path / "pipe"  # what the command writes to
         self.cgroup = path / "cgroup"
+        self.container = path / "container"  # its id, if it has one
         self.started = path / "started"
 
     def claim(self) -> bool:
@@ -86,6 +98,10 @@ class Entry:
         """Process id and start time of the supervisor that has the claim, once it has written them."""
         line = _read(self.started)
         return parse_stat(line)[:2] if line.strip() else None
+
+    def is_forsaken(self) -> bool:
+        """Whether it was stopped before anything had begun, and perhaps forgotten since."""
+        return not self.path.exists() or (self.is_claimed() and self.supervisor() is None)
 
     def started_at(self) -> float | None:
         return _time(self.started)
@@ -112,7 +128,28 @@ class Entry:
     def end(self) -> End | None:
         return _load(End, self.path / "end")
 
-    # Neither needs fsync: they must outlive the worker; after a power loss the boot id tells the end.
+    def verdict(self) -> End | None:
+        """How its container ended, as the engine told."""
+        return _load(End, self.path / "verdict")
+
+    def record(self) -> Record | None:
+        return _load(Record, self.path / "record")
+
+    def image(self) -> str:
+        """The digest of its container's image."""
+        return _read(self.path / "image")
+
+    def save_image(self, digest: str) -> None:
+        write_whole(self.path / "image", digest)
+
+    def save_record(self, record: Record) -> None:
+        write_whole(self.container, record.container)
+        write_whole(self.path / "record", json.dumps(to_json(record)))
+
+    def save_verdict(self, end: End) -> None:
+        write_whole(self.path / "verdict", json.dumps(to_json(end)))
+
+    # None needs fsync: they must outlive the worker; after a power loss the boot id tells the end.
     def save_stop(self, stop: Stop) -> None:
         write_whole(self.path / "stop", json.dumps(to_json(stop)))
 

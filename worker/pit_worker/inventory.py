@@ -3,14 +3,14 @@
 import os
 from pathlib import Path
 
-from pit_protocol.beat import Inventory
+from pit_protocol.beat import Inventory, Resource
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 MEMINFO = Path("/proc/meminfo")
 
 
-def read_inventory() -> Inventory:
-    return Inventory(cores=len(os.sched_getaffinity(0)), memory_mib=_memory_mib(MEMINFO.read_text()))
+def read_inventory(resources: tuple[Resource, ...] = ()) -> Inventory:
+    return Inventory(len(os.sched_getaffinity(0)), _memory_mib(MEMINFO.read_text()), resources)
 
 
 def read_boot_id() -> str:

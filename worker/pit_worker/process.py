@@ -1,7 +1,7 @@
 """One process as the worker sees it, and the report it makes of it."""
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pit_protocol.beat import Report
 from pit_protocol.states import ProcessState
@@ -22,12 +22,15 @@ class Process:
     tail: int | None = None  # the watch on its files
     started_at: float | None = None
     is_over: bool = False  # its command has ended, but not all that the command started
+    is_settling: bool = False  # it has ended, and how is being found out
     has_ended: bool = False  # and all its output is written down
     stop: Stop | None = None
     kill_at: float | None = None  # by the monotonic clock: from when on SIGKILL is used
     end: End | None = None
     timer: Timer | None = None
     presses: int = 0
+    tries: int = 0  # to start it
+    image: str = ""  # by its digest, of a container
 
     def __post_init__(self) -> None:
         self.output = Output(self.entry.output)
@@ -39,12 +42,13 @@ class Process:
     @property
     def is_waiting(self) -> bool:
         """Taken but not yet started."""
-        return self.descriptor is None and not self.has_ended and self.end is None
+        is_under_way = self.descriptor is not None or self.is_settling or self.has_ended
+        return not is_under_way and self.end is None
 
     def report(self, log_size: int, *, is_told: bool) -> Report:
         """What to say of it; `is_told`: with this beat the head has all output, so it may end."""
         if self.end is None or not is_told:
-            return Report(*self.key, self._state(), log_size, started_at=self.started_at)
+            return Report(*self.key, self._state(), log_size, started_at=self.started_at, image=self.image)
         return Report(
             *self.key,
             ProcessState.ENDED,
@@ -55,11 +59,15 @@ class Process:
             reason=self.end.reason[:MAX_REASON],
             started_at=self.started_at,
             ended_at=self.end.ended_at,
+            oom=self.end.oom,
+            image=self.image,
         )
 
     def end_by_itself(self) -> End:
-        """The end that its exit file tells, or the lack of one."""
+        """The end that the engine or its exit file tells, or the lack of both."""
         killed_by = self.stop.killed_by if self.stop else None
+        if verdict := self.entry.verdict():
+            return replace(verdict, killed_by=killed_by, reason="") if self.stop else verdict
         code = self.entry.exit_code()
         if code is None:
             reason = "" if self.stop else "its supervisor was killed"

@@ -21,6 +21,7 @@ from pit_worker.spool import Spool
 
 STARTS_AT_ONCE = 4  # per turn of the loop, so that a large order does not hold up the rest
 STUBBORN = 100  # presses after which an unkillable process is worth a line in the log
+MOST_PAUSE_S = 15.0  # between two tries to start a process
 LINGER_S = 0.05  # between the end of a command and looking for what it left
 UNKNOWN = "the worker does not know this process"
 
@@ -54,15 +55,20 @@ class Processes:
         """Take up what an earlier worker left: adopt what runs, end what does not."""
         for entry in self._spool.entries():
             process = Process(entry, started_at=entry.started_at(), stop=entry.stop(), end=entry.end())
+            process.image = entry.image()
             self.known[process.key] = process
             if process.end is None:
                 self._take_up(process)
+            else:
+                self._runtime.remove(entry)
         if self.known:
             log.info("took up %d processes from the spool", len(self.known))
 
     def welcome(self, welcome: Welcome) -> None:
         """From now on processes may start: the head has told where their files are."""
         self._welcome = welcome
+        self._spool.note_data_root(welcome.data_root)
+        self._runtime.clear(welcome.cluster)
         self._loop.after(0, self._start_some)
 
     def obey(self, order: Order) -> None:
@@ -131,7 +137,7 @@ class Processes:
                 self._press_from(process, process.stop.at)
 
     def _end_by_reboot(self, process: Process) -> None:
-        if process.entry.exit_code() is not None:
+        if self._runtime.has_exited(process.entry):
             self._finish(process, process.end_by_itself())
         else:
             end = End(time.time(), killed_by=KilledBy.REBOOT, reason="the node was rebooted")
@@ -154,42 +160,54 @@ class Processes:
         if process.stop:
             self._stop_unstarted(process)
             return
-        try:
-            descriptor = self._runtime.start(process.entry)
-        except StartRefused as error:
-            self._finish(process, End(time.time(), killed_by=KilledBy.WORKER, reason=str(error)))
-            return
-        except OSError as error:
+        self._follow(process)
+        self._runtime.start(process.entry, partial(self._on_begun, process))
+
+    def _on_begun(self, process: Process, outcome: int | StartRefused | OSError) -> None:
+        if not process.is_waiting:
+            # Stopped meanwhile, or already taken up.
+            if isinstance(outcome, int):
+                os.close(outcome)
+        elif isinstance(outcome, StartRefused):
+            self._finish(process, End(time.time(), killed_by=KilledBy.WORKER, reason=str(outcome)))
+        elif isinstance(outcome, OSError):
             # It may run or not; the claim makes another try harmless.
-            log.error("process %s: it cannot be watched: %s; trying again", process.key, error)
-            self._loop.after(1.0, partial(self._enqueue, process))
-            return
-        crash.point("after-start")
-        log.info("process %s started", process.key)
-        process.started_at = time.time()
-        self._attend(process, descriptor)
+            log.error("process %s: not begun yet: %s; trying again", process.key, outcome)
+            process.tries += 1
+            self._loop.after(min(process.tries, MOST_PAUSE_S), partial(self._enqueue, process))
+        else:
+            crash.point("after-start")
+            log.info("process %s started", process.key)
+            process.started_at = process.entry.started_at() or time.time()
+            self._attend(process, outcome)
 
     def _attend(self, process: Process, descriptor: int) -> None:
         process.descriptor = descriptor
+        process.image = process.entry.image()
         self._loop.watch(descriptor, partial(self._on_ended, process))
+        self._follow(process)
+        self._changed()
+
+    def _follow(self, process: Process) -> None:
         if process.tail is None:
             try:
                 process.tail = self._inotify.add(process.entry.path)
             except OSError as error:
                 log.warning("process %s: its output is looked at seldom: %s", process.key, error)
-        self._changed()
 
     def _on_ended(self, process: Process) -> None:
         if process.descriptor is not None:
             self._loop.unwatch(process.descriptor)
             os.close(process.descriptor)
             process.descriptor = None
-        if self._runtime.exit_code(process.entry) is None:
-            # Another worker's supervisor may have been faster, and this one left it the claim.
-            descriptor = self._runtime.adopt(process.entry)
-            if descriptor is not None:
-                self._attend(process, descriptor)
-                return
+        process.is_settling = True
+        self._runtime.settle(process.entry, partial(self._on_settled, process))
+
+    def _on_settled(self, process: Process, descriptor: int | None) -> None:
+        process.is_settling = False
+        if descriptor is not None:
+            self._attend(process, descriptor)
+            return
         crash.point("after-exit")
         process.has_ended = True
         if process.stop is None:
@@ -197,7 +215,7 @@ class Processes:
         self._press(process)
 
     def _stop(self, process: Process, killed_by: KilledBy | None) -> None:
-        if process.end or process.stop or self._runtime.exit_code(process.entry) is not None:
+        if process.end or process.stop or process.is_settling or self._runtime.has_exited(process.entry):
             return
         process.stop = Stop(time.time(), killed_by)
         try:
@@ -238,7 +256,7 @@ class Processes:
             self._finish(process, self._read_end(process))
             return
         process.presses += 1
-        if process.presses == STUBBORN and rest_s <= 0:
+        if process.presses == STUBBORN and left and rest_s <= 0:
             log.error("process %s: %d of its tree cannot be killed", process.key, left)
         pace_s = min(0.005 * 2 ** min(process.presses, 8), 1.0)
         self._press_later(process, min(pace_s, rest_s) if rest_s > 0 else pace_s)

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -14,14 +15,27 @@ from pit_worker.environment import StartRefused, environment, script
 SUPERVISE = Path(__file__).with_name("supervise.sh")
 
 
-class Runtime(Protocol):
-    """What the worker needs of whatever runs processes; all of it survives the worker."""
+Begun = Callable[[int | StartRefused | OSError], None]
+Settled = Callable[[int | None], None]
 
-    def start(self, entry: Entry) -> int:
-        """Start it unless it ever was; a descriptor, readable when it has ended."""
+
+class Runtime(Protocol):
+    """What the worker needs of whatever runs processes; all of it survives the worker.
+
+    None of it keeps the loop waiting: what takes long is told later, in the loop.
+    """
+
+    def start(self, entry: Entry, begun: Begun) -> None:
+        """Start it unless it ever was, and tell a descriptor, readable when it has ended.
+
+        Told instead: StartRefused, or OSError where it may or may not run and another try is due.
+        """
 
     def adopt(self, entry: Entry) -> int | None:
         """The descriptor of one that already runs; None if it does not run any more."""
+
+    def settle(self, entry: Entry, settled: Settled) -> None:
+        """Find out how it ended, and tell None; or a descriptor again if it has not."""
 
     def signal(self, entry: Entry, number: int) -> int:
         """Signal all that it has started, 0 to only count; how many there were."""
@@ -29,11 +43,14 @@ class Runtime(Protocol):
     def is_over(self, entry: Entry) -> bool:
         """Whether its command has ended, though what it left behind may still write."""
 
-    def exit_code(self, entry: Entry) -> int | None:
-        """The exit code of its command, once that has ended and all output is written down."""
+    def has_exited(self, entry: Entry) -> bool:
+        """Whether its end is known, and all output written down."""
 
     def remove(self, entry: Entry) -> None:
         """Clear away what is not in the entry's directory."""
+
+    def clear(self, cluster: str) -> None:
+        """Clear away what earlier workers left of processes that the spool knows no more."""
 
 
 class LocalRuntime:
@@ -44,8 +61,18 @@ class LocalRuntime:
         self._own_cgroup = own_cgroup
         self._children: dict[Key, subprocess.Popen[bytes]] = {}
 
-    def start(self, entry: Entry) -> int:
-        """Raises StartRefused, or OSError where it may have been started but cannot be watched."""
+    def start(self, entry: Entry, begun: Begun) -> None:
+        try:
+            outcome: int | StartRefused | OSError = self._start(entry)
+        except (StartRefused, OSError) as error:
+            outcome = error
+        begun(outcome)
+
+    def settle(self, entry: Entry, settled: Settled) -> None:
+        # Another worker's supervisor may have been faster, and this one left it the claim.
+        settled(self.adopt(entry) if entry.exit_code() is None else None)
+
+    def _start(self, entry: Entry) -> int:
         spec = entry.intent.spec
         if spec is None:
             raise StartRefused("never to be started")
@@ -108,13 +135,16 @@ class LocalRuntime:
     def is_over(self, entry: Entry) -> bool:
         return entry.is_over()
 
-    def exit_code(self, entry: Entry) -> int | None:
-        return entry.exit_code()
+    def has_exited(self, entry: Entry) -> bool:
+        return entry.exit_code() is not None
 
     def remove(self, entry: Entry) -> None:
         self._reap(entry)
         if group := _recorded_cgroup(entry):
             cgroup.remove(group)
+
+    def clear(self, cluster: str) -> None:
+        """Nothing: what is on record is all there can be."""
 
     def _make_cgroup(self, entry: Entry) -> str:
         if self._own_cgroup is None:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from pit_protocol.beat import Runtime
+
 PREFIX = "PIT_WORKER_"
 FILE_NAME = "worker.toml"
 WORDS = {
@@ -35,6 +37,9 @@ class Settings:
     address: str = "127.0.0.1"  # where other nodes reach the processes of this one
     ca_file: str = ""  # certificates one of which the head must show; empty: what the system trusts
     search_path: str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # PATH of a process
+    runtime: Runtime = Runtime.PROCESS  # what processes are run by: process, or docker
+    overlay: str = ""  # a Docker network across nodes that containers may join
+    image_cache_gib: int = 100  # what images that pit pulled may take; 0: no limit
     cgroups: bool = True  # off: a process's tree is found by its environment and session
     boot_id: str = ""  # instead of the kernel's, to play a reboot
     log_level: str = "INFO"
@@ -129,7 +134,7 @@ def _of_user(variable: str, below_home: str) -> Path:
     return (Path(chosen) if chosen.startswith("/") else Path.home() / below_home) / "pit-worker"
 
 
-def _convert(name: str, value: Any, where: str, folder: Path | None = None) -> str | bool | Path:
+def _convert(name: str, value: Any, where: str, folder: Path | None = None) -> str | int | Path:
     kind = next(str(field.type) for field in fields(Settings) if field.name == name)
     if "bool" in kind:
         if isinstance(value, bool):
@@ -137,6 +142,14 @@ def _convert(name: str, value: Any, where: str, folder: Path | None = None) -> s
         if str(value).lower() not in WORDS:
             raise SettingError(f"{where} must be one of {', '.join(WORDS)}, not {value!r}")
         return WORDS[str(value).lower()]
+    if "int" in kind:
+        if isinstance(value, bool) or not str(value).isdecimal():
+            raise SettingError(f"{where} must be a whole number, not {value!r}")
+        return int(value)
+    if "Runtime" in kind:
+        if value not in list(Runtime):
+            raise SettingError(f"{where} must be one of {', '.join(Runtime)}, not {value!r}")
+        return Runtime(value)
     if not isinstance(value, str):
         raise SettingError(f"{where} must be a text, not {value!r}")
     if "Path" in kind or (name == "ca_file" and value):

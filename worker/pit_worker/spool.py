@@ -14,6 +14,7 @@ from pit_worker.entry import End, Entry, Intent, Key, write_whole
 from pit_worker.settings import SettingError
 
 INTENT = "intent"
+DATA_ROOT = "data_root"  # a file that says where it was in the last session, for `doctor`
 
 log = logging.getLogger(__name__)
 
@@ -75,10 +76,24 @@ class Spool:
             else:
                 yield Entry(path, intent)
 
+    def note_data_root(self, root: str) -> None:
+        try:
+            write_whole(self.path / DATA_ROOT, root)
+        except OSError as error:
+            log.warning("the data root cannot be noted in the spool: %s", error)
+
     def remove(self, entry: Entry) -> None:
         # First the intent: without it the rest is known to be rubbish.
         (entry.path / INTENT).unlink(missing_ok=True)
         shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def read_data_root(spool: Path) -> str:
+    """Where the data root is, as the head last told; empty if it never did."""
+    try:
+        return (spool / DATA_ROOT).read_text()
+    except OSError:
+        return ""
 
 
 def _sync_directory(path: Path) -> None:

@@ -5,16 +5,18 @@ import signal
 import time
 from pathlib import Path
 
-from pit_protocol.beat import Hello, Order, Orders, Welcome
+from pit_protocol.beat import Hello, Order, Orders, Report, Resource, Usage, Welcome
 from pit_worker import cgroup, crash, readonly
 from pit_worker.backoff import Backoff
 from pit_worker.beats import Speech, compose
+from pit_worker.docker_runtime import DockerRuntime
 from pit_worker.entry import Key
+from pit_worker.gpus import Watch
 from pit_worker.inotify import Inotify
 from pit_worker.inventory import read_boot_id, read_inventory
 from pit_worker.loop import Loop, Timer
 from pit_worker.processes import Processes
-from pit_worker.runtime import LocalRuntime
+from pit_worker.runtime import LocalRuntime, Runtime
 from pit_worker.settings import Settings
 from pit_worker.spool import Spool
 from pit_worker.voices import Voices
@@ -39,9 +41,8 @@ class Worker:
         self._processes = Processes(
             self._loop, spool, self._make_runtime(), self._inotify, self._boot_id, self._on_change
         )
-        self._voices = Voices(
-            settings, self._loop, self, Hello(self._boot_id, read_inventory(), settings.address)
-        )
+        self._gpus = Watch(self._loop, self._processes.known, self._on_change)
+        self._voices: Voices | None = None
         self._welcome: Welcome | None = None
         self._is_speaking = False
         self._has_news = False
@@ -57,7 +58,7 @@ class Worker:
             signal.signal(number, lambda *_: self._loop.leave(0))
         self._tail()
         self._processes.recover()
-        self._voices.start()
+        self._gpus.start(self._greet)
         code = self._loop.run()
         log.info("leaving; %d processes are for the next worker", len(self._processes.known))
         return code
@@ -87,6 +88,7 @@ class Worker:
     def on_answered(self, speech: Speech, orders: Orders) -> None:
         self._is_speaking = False
         self._backoff.reset()
+        self._gpus.means.confirm(self._processes.known)
         if speech.tells_end:
             crash.point("after-end-report")
         before = {key: process.output.shipped for key, process in self._processes.known.items()}
@@ -101,13 +103,24 @@ class Worker:
 
     def on_unanswered(self) -> None:
         self._is_speaking = False
+        self._gpus.means.restore()
         self._has_news = True
         delay_s = self._backoff.delay_s()
         self._silent_until = time.monotonic() + delay_s
         self._speak_in(delay_s)
         self._tail()
 
-    def _make_runtime(self) -> LocalRuntime:
+    def _greet(self, resources: tuple[Resource, ...]) -> None:
+        told = self._settings
+        inventory = read_inventory(resources)
+        hello = Hello(self._boot_id, inventory, told.address, told.runtime, told.overlay)
+        self._voices = Voices(self._settings, self._loop, self, hello)
+        self._voices.start()
+
+    def _make_runtime(self) -> Runtime:
+        if self._settings.runtime == "docker":
+            log.info("processes run in containers of the Docker engine")
+            return DockerRuntime(self._loop, self._spool.path, self._settings.image_cache_gib)
         own = cgroup.find_own() if self._settings.cgroups else None
         log.info("processes are held together by %s", f"cgroups below {own}" if own else "their environment")
         return LocalRuntime(self._settings.search_path, own)
@@ -166,17 +179,21 @@ class Worker:
 
     def _speak(self) -> None:
         self._speak_timer = None
-        if self._welcome is None:
+        if self._welcome is None or self._voices is None:
             return
         # Until the answer is here a growing output is no news: it goes with the next beat anyway.
         self._tail_no_more()
         self._has_news = False
         self._processes.notice()
-        speech = compose(self._processes.known.values())
+        speech = compose(self._processes.known.values(), usage=self._usage)
         if speech.tells_end:
             crash.point("before-end-report")
         self._is_speaking = True
-        self._voices.say(speech.to_beat(self._welcome.epoch, self._boot_id, max(self.seen, 0)), speech)
+        beat = speech.to_beat(self._welcome.epoch, self._boot_id, max(self.seen, 0), self._gpus.troubles)
+        self._voices.say(beat, speech)
+
+    def _usage(self, report: Report) -> Usage | None:
+        return self._gpus.means.tell(report, time.monotonic())
 
     def _tail(self) -> None:
         if not self._is_tailing:

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from pit_protocol.problem import Problem
 from pit_protocol.states import JobState
 from pit_server.db.models import Group, Job, Membership, User
-from pit_server.services import accounts, groups, names, rights, tokens
+from pit_server.services import accounts, cluster, groups, names, rights, tokens
 from pit_server.services.properties import (
     Property,
     read_email,
@@ -65,6 +65,8 @@ def taken(name: str, *, was_removed: bool = False) -> Problem:
 
 def find(session: Session, caller: Caller, name: str, *, lock: bool = False) -> User:
     """The user of that name, `me` being the caller; one that was removed is no longer there."""
+    if lock:
+        cluster.lock(session)  # one after another: of two admins, each may be about to change the other
     wanted = caller.name if name == ME else name
     query = select(User).where(User.name == wanted, User.removed_at.is_(None))
     user = session.execute(query.with_for_update() if lock else query).scalar_one_or_none()
@@ -184,8 +186,7 @@ def _set_autoshare(session: Session, user: User, wanted: Sequence[str]) -> None:
 
 
 def _check_not_last_admin(session: Session, user: User) -> None:
-    # Locked in order: of two admins that take each other's rights, the second sees what the first did.
-    admins = select(User.id).where(User.is_admin, User.is_active).order_by(User.id).with_for_update()
+    admins = select(User.id).where(User.is_admin, User.is_active)
     if list(session.execute(admins).scalars()) == [user.id]:
         raise Problem(
             "last_admin",

@@ -1,0 +1,145 @@
+"""Containers through the worker, next to the same ones through docker-py alone."""
+
+import os
+import shutil
+import statistics
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+
+import docker
+
+from bench.table import Row, ratio_row, seconds
+from pit_protocol.states import ProcessState
+from tests.docker.conftest import ANN, Containers, add_image, make_tree
+from tests.worker.stub_head import StubHead
+
+STARTS = 15
+IDLE = 50
+IDLE_S = 10.0
+FLOOD = "yes 0123456789012345678901234567890123456789012345678901234567890123 | head -c 1000000000"
+
+
+def measure() -> list[Row]:
+    """The figures; one row that says so where there is no engine."""
+    try:
+        client = docker.from_env(timeout=60)
+        client.ping()
+    except (docker.errors.DockerException, OSError):
+        return [Row("containers: no Docker engine here", "-")]
+    with _workers(client) as containers:
+        worker = containers.start()
+        return [_starts(containers), _flood(containers), _idle(containers, worker.pid)]
+
+
+@contextmanager
+def _workers(client: docker.DockerClient) -> Iterator[Containers]:
+    with tempfile.TemporaryDirectory() as place:
+        folder, image = Path(place), f"pit-bench-{uuid.uuid4().hex[:8]}:1"
+        root = folder / "data"
+        for name in ("shared", "home/ann", "jobs/1/src", "jobs/1/keep"):
+            (root / name).mkdir(parents=True)
+        for name in ("home/ann", "jobs/1", "jobs/1/src", "jobs/1/keep"):
+            shutil.chown(root / name, ANN.uid, ANN.gid)
+        add_image(client, make_tree(folder / "tree"), image)
+        head = StubHead(str(root))
+        containers = Containers(head, folder, client, image)
+        try:
+            yield containers
+        finally:
+            containers.close()
+            head.close()
+            client.images.remove(image, force=True)
+
+
+def _starts(containers: Containers) -> Row:
+    """In turns, and each first as often as second, so that both see the same machine."""
+    plain, ours = [], []
+    for number in range(1, STARTS + 1):
+        calls: list[Callable[[], None]] = [
+            lambda: plain.append(seconds(lambda: _start_plain(containers))),
+            lambda number=number: ours.append(seconds(lambda: _start(containers, number))),  # type: ignore[misc]
+        ]
+        for call in calls if number % 2 else reversed(calls):
+            call()
+    return ratio_row(
+        "container start / docker-py, p50", statistics.median(ours), statistics.median(plain), 1.15
+    )
+
+
+def _start(containers: Containers, number: int) -> None:
+    containers.run(number, "sleep 1000", grace_s=0.0)
+    _await(lambda: containers.head.state(number) is ProcessState.RUNNING)
+    containers.head.stop(number)
+    _await(lambda: bool(containers.head.end(number)))
+
+
+def _start_plain(containers: Containers) -> None:
+    """The same: a network, a container in it, started, ended and removed."""
+    api = containers.client.api
+    name = f"pit-bench-{uuid.uuid4().hex[:8]}"
+    network = api.create_network(name, driver="bridge")["Id"]
+    config = api.create_host_config(network_mode=name, init=True, cap_drop=["ALL"])
+    made = api.create_container(containers.image, ["sleep", "1000"], host_config=config)["Id"]
+    api.start(made)
+    api.kill(made)
+    api.wait(made)
+    api.remove_container(made)
+    api.remove_network(network)
+
+
+def _flood(containers: Containers) -> Row:
+    """A gigabyte of output, next to the same written into a file by the same kind of container."""
+    number = STARTS + 1
+    target = containers.folder / "flood"
+    target.mkdir()
+    binds = [f"{target}:/out"]
+
+    def write() -> None:
+        containers.client.containers.run(
+            containers.image, ["sh", "-c", f"{FLOOD} >/out/file"], volumes=binds, remove=True
+        )
+
+    def ship() -> None:
+        containers.run(number, FLOOD)
+        _await(lambda: bool(containers.head.end(number)), within_s=300)
+
+    floor, ours = seconds(write), seconds(ship)
+    size = len(containers.head.logs[number, 1])
+    if size != 1_000_000_000:
+        raise RuntimeError(f"{size:,} bytes of log arrived")
+    return ratio_row("1 GB of log / written to a file", ours, floor, 1.5)
+
+
+def _idle(containers: Containers, pid: int) -> Row:
+    first = STARTS + 2
+    numbers = range(first, first + IDLE)
+    for number in numbers:
+        containers.run(number, "sleep 1000", grace_s=0.0, network="host")
+    _await(lambda: all(containers.head.state(n) is ProcessState.RUNNING for n in numbers), within_s=300)
+    time.sleep(3)
+    before = _cpu_s(pid)
+    time.sleep(IDLE_S)
+    share = (_cpu_s(pid) - before) / IDLE_S
+    for number in numbers:
+        containers.head.stop(number)
+    _await(lambda: all(containers.head.end(number) for number in numbers), within_s=300)
+    what = f"worker idle with {IDLE} containers"
+    return Row(what, f"{share:.1%} of a core", goal="≤ 1 %", is_met=share <= 0.01)
+
+
+def _cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _await(claim: Callable[[], bool], within_s: float = 60.0) -> None:
+    deadline = perf_counter() + within_s
+    while not claim():
+        if perf_counter() > deadline:
+            raise RuntimeError("it did not come true in time")
+        time.sleep(0.002)

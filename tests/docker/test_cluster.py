@@ -1,0 +1,159 @@
+"""The whole: a head, a node that runs containers, and people who use it through the installed `pit`."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import docker
+import pytest
+
+from tests.docker.conftest import add_image, make_tree
+from tests.docker.own_engine import OwnEngine
+from tests.e2e.cluster import eventually
+from tests.e2e.lab import PASSWORD, Lab, Person
+from tests.worker.nvml.fake import FakeGpu, FakeNvml
+
+GPUS = [FakeGpu(f"GPU-{index}", model="GeForce GTX 1070", busy_percent=50) for index in range(2)]
+
+
+def first_admin(lab: Lab) -> Person:
+    root = Person(lab, "root")
+    root.ok("connect", lab.url, "--pin", lab.pin())
+    terminal = root.at_terminal("login", "--user", "root")
+    terminal.answer("Setup code", lab.setup_code())
+    root.register(terminal)
+    assert terminal.end() == 0, terminal.shown
+    return root
+
+
+def user(root: Person, name: str) -> Person:
+    person = Person(root.lab, name)
+    root.ok("add", f"user:{name}", f"full_name={name}", "password=-", input=PASSWORD + "\n")
+    (person.home / ".pitconnect.txt").write_text(root.ok("show", "connect"))
+    terminal = person.at_terminal("login", "--user", name)
+    terminal.answer("Password:", PASSWORD)
+    assert terminal.end() == 0, terminal.shown
+    return person
+
+
+def node(lab: Lab, root: Person, **settings: str) -> None:
+    config = lab.join(root.ok("add", "node:n0"), "n0")
+    lab.start_worker(config, PIT_WORKER_RUNTIME="docker", **settings)
+    eventually(lambda: root.json("show", "node:n0")["state"] == "online")
+
+
+@pytest.fixture
+def lab(tmp_path: Path, image: str, engine: docker.DockerClient) -> Iterator[Lab]:
+    before = _containers(engine)
+    lab = Lab(tmp_path, PIT_HEAD_IMAGE=image, PIT_HEAD_PULL="never")
+    lab.start_head()
+    yield lab
+    eventually(lambda: _containers(engine) <= before)
+    lab.close()
+
+
+def _containers(engine: docker.DockerClient) -> set[str]:
+    return {each["Id"] for each in engine.api.containers(all=True, filters={"label": "pit.cluster"})}
+
+
+@pytest.fixture
+def root(lab: Lab) -> Person:
+    return first_admin(lab)
+
+
+def test_processes_in_containers_meet_and_leave_files_of_their_user(
+    lab: Lab, root: Person, image: str
+) -> None:
+    node(lab, root)
+    anna = user(root, "anna")
+    root.ok("add", "group:students")
+    root.ok("add-group", "user:anna", "students")
+    command = """
+        if [ "$PROCESS_INDEX" = 0 ]; then echo hello | nc -l -p "$MASTER_PORT"; else
+        until nc "$HOST_GROUP0_PROCESS0" "$MASTER_PORT"; do sleep 0.1; done; fi
+        nslookup "$HOST_GROUP0_PROCESS1" >/dev/null && echo "knows the other"
+        id -u; echo x >"$USER_DIR/mine"; echo y >"$STUDENTS_GROUP_DIR/ours"; echo z >"$KEEP_DIR/kept$RANK"
+        touch "$SHARED_DIR/no" 2>&1 | head -1; ls /pit/groups
+    """
+    log = anna.ok("run", "First light", "2:[]", "-l", "-d", command)
+    assert "[worker 1] hello" in log
+    assert log.count("knows the other") == 2
+    assert log.count("Read-only file system") == 2
+    uid = anna.json("show", "me")["uid"]
+    assert f"[worker 0] {uid}" in log
+    data = lab.place / "head" / "data"
+    assert (data / "home/anna/mine").stat().st_uid == uid
+    gid = root.json("show", "group:students")["gid"]
+    assert (data / "groups/students/ours").stat().st_gid == gid
+    record = anna.json("show", "1")
+    assert {process["image"] for process in record["processes"]} != {None}
+    carried = anna.ok(
+        "run", "again", "[]", "-l", "-c", "1", "-d", 'cat "$KEEP_DIR"/kept*; ls -ln "$KEEP_DIR"'
+    )
+    assert carried.count("[worker 0] z") == 2 and str(uid) in carried
+
+
+def test_another_users_files_are_not_there(lab: Lab, root: Person) -> None:
+    node(lab, root)
+    anna, berta = user(root, "anna"), user(root, "berta")
+    anna.ok("run", "secret", "[]", "-l", "-d", 'echo secret >"$USER_DIR/s"; echo secret >"$KEEP_DIR/s"')
+    log = berta.pit(
+        "run",
+        "thief",
+        "[]",
+        "-l",
+        "-d",
+        "cat /pit/home/s; ls /pit /pit/job; grep -r secret /pit/job /pit/home /pit/shared; true",
+    ).out
+    assert "secret\n" not in log.replace("job 2", "")
+    assert "[worker 0] shared" in log
+
+
+def test_an_image_that_is_not_there_fails_the_job_with_a_sentence(lab: Lab, root: Person) -> None:
+    node(lab, root)
+    result = root.pit("run", "x", "[]", "-l", "--image", "nowhere/none:1", "-d", "true")
+    assert result.code == 3
+    assert "nowhere/none:1" in result.out
+
+
+def test_a_worker_killed_while_a_container_runs_takes_it_up_again(lab: Lab, root: Person) -> None:
+    config = lab.join(root.ok("add", "node:n0"), "n0")
+    worker = lab.start_worker(config, PIT_WORKER_RUNTIME="docker")
+    number = str(root.run("for i in 1 2 3 4 5 6 7 8; do echo line $i; sleep 0.3; done; exit 3"))
+    eventually(lambda: "line 2" in root.ok("log", number, "--no-follow"))
+    lab.kill(worker)
+    lab.start_worker(config, PIT_WORKER_RUNTIME="docker")
+    assert root.pit("wait", number).code == 3
+    lines = root.ok("log", number, "--process", "0.0").splitlines()
+    assert [line.split("] ")[-1] for line in lines] == [f"line {i}" for i in range(1, 9)]
+    assert [p["exit_code"] for p in root.json("show", number)["processes"]] == [3]
+
+
+def test_gpus_are_given_by_uuid_and_their_use_is_shown(tmp_path: Path) -> None:
+    engine = OwnEngine(gpus=True)
+    nvml = FakeNvml(tmp_path / "nvml", GPUS)
+    tree = make_tree(tmp_path / "tree")
+    add_image(engine.client, tree, "gpu-test:1")
+    lab = Lab(tmp_path, PIT_HEAD_IMAGE="gpu-test:1", PIT_HEAD_PULL="never")
+    try:
+        lab.start_head()
+        root = first_admin(lab)
+        node(lab, root, DOCKER_HOST=engine.host, **nvml.environ)
+        shown = root.ok("show", "node:n0")
+        assert '0: "GeForce GTX 1070" aka "gtx1070" (cuda 0)' in shown
+        env = "env | grep NVIDIA_VISIBLE_DEVICES; sleep 2"
+        both = root.ok("run", "First light", "[2:gtx1070]", "-l", "-d", env)
+        assert "NVIDIA_VISIBLE_DEVICES=GPU-0,GPU-1" in both
+        each = root.ok("run", "Second light", "2:[gtx1070]", "-l", "-d", env)
+        assert "NVIDIA_VISIBLE_DEVICES=GPU-0" in each and "NVIDIA_VISIBLE_DEVICES=GPU-1" in each
+        none = root.ok("run", "No light", "[]", "-l", "-d", env)
+        assert "NVIDIA_VISIBLE_DEVICES=void" in none
+        assert root.json("show", "1")["gpu_percent"] == 50.0
+        nvml.set([])
+        eventually(lambda: "is gone" in root.ok("show", "node:n0"))
+        assert root.json("run", "waits", "[gtx1070]", "-d", "true")["state"] == "preparing"
+        eventually(lambda: root.json("show", "4")["reason"] == "needs 1 gtx1070, 0 free")
+    finally:
+        lab.close()
+        engine.close()
+        shutil.rmtree(tree)

@@ -1,0 +1,122 @@
+"""The engine itself is killed, frozen, or has GPUs to give."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pit_protocol.beat import HOST
+from pit_protocol.states import KilledBy, ProcessState
+from tests.docker.conftest import Containers, add_image
+from tests.docker.own_engine import OwnEngine
+from tests.worker.conftest import Eventually
+from tests.worker.stub_head import StubHead
+
+COUNT = 'i=0; until [ -e "$JOB_DIR/go" ]; do echo line $((i++)); sleep 0.01; done; echo last $i; exit 6'
+
+
+@pytest.fixture
+def own(request: pytest.FixtureRequest, tree: Path) -> Iterator[OwnEngine]:
+    options, gpus = getattr(request, "param", ((), False))
+    engine = OwnEngine(*options, gpus=gpus)
+    try:
+        add_image(engine.client, tree, "pit-test:1")
+        yield engine
+    finally:
+        engine.close()
+
+
+@pytest.fixture
+def theirs(own: OwnEngine, head: StubHead, tmp_path: Path, own_root: Path) -> Iterator[Containers]:
+    """Workers on the engine of the test's own."""
+    containers = Containers(head, tmp_path, own.client, "pit-test:1")
+    containers.environ["DOCKER_HOST"] = own.host
+    yield containers
+    own.thaw()
+    containers.client = own.client
+    containers.close()
+
+
+@pytest.mark.parametrize("own", [(("--live-restore",), False)], indirect=True)
+def test_with_live_restore_a_killed_engine_changes_nothing(
+    head: StubHead, theirs: Containers, own: OwnEngine, eventually: Eventually, own_root: Path
+):
+    theirs.start()
+    theirs.run(1, COUNT, network=HOST, name="")
+    theirs.run(2, "until [ -e $HOME/go ]; do sleep 0.05; done; echo bye; exit 5", network=HOST, name="")
+    eventually(lambda: "line 5\n" in head.log(1) and head.state(2) is ProcessState.RUNNING)
+    own.kill()
+    size = len(head.log(1))
+    eventually(lambda: len(head.log(1)) > size + 100)
+    (own_root / "home/ann/go").touch()  # it ends while there is no engine
+    eventually(lambda: head.log(2) == "bye\n")
+    own.start()
+    theirs.client = own.client
+    end = eventually(lambda: head.end(2), 30)
+    assert (end.exit_code, end.killed_by) == (5, None)
+    assert head.state(1) is ProcessState.RUNNING
+    (own_root / "jobs/1/go").touch()
+    end = eventually(lambda: head.end(1), 30)
+    assert (end.exit_code, end.killed_by) == (6, None)
+    lines = head.log(1).splitlines()
+    assert lines == [f"line {i}" for i in range(len(lines) - 1)] + [f"last {len(lines) - 1}"]
+    eventually(lambda: theirs.left() == [])
+
+
+def test_without_live_restore_the_engine_is_named_as_the_one_who_ended_it(
+    head: StubHead, theirs: Containers, own: OwnEngine, eventually: Eventually
+):
+    theirs.start()
+    theirs.run(1, "echo ready; while :; do sleep 0.05; done", network=HOST, name="")
+    eventually(lambda: head.log(1))
+    own.kill()
+    own.start()
+    theirs.client = own.client
+    end = eventually(lambda: head.end(1), 40)
+    assert end.killed_by is KilledBy.RUNTIME
+    assert end.reason.startswith("the Docker daemon was started anew and ended it")
+    eventually(lambda: theirs.left() == [])
+
+
+def test_a_frozen_engine_holds_up_neither_beats_nor_signals(
+    head: StubHead, theirs: Containers, own: OwnEngine, eventually: Eventually
+):
+    theirs.start()
+    theirs.run(
+        1, "trap 'echo told; exit 3' TERM; echo ready; while :; do sleep 0.05; done", network=HOST, name=""
+    )
+    eventually(lambda: head.log(1))
+    own.freeze()
+    theirs.run(2, "echo later", network=HOST, name="")
+    eventually(lambda: head.state(2) is ProcessState.STARTING)
+    head.stop(1)
+    eventually(lambda: head.log(1).endswith("told\n"))
+    beats = len(head.spoken)
+    eventually(lambda: len(head.spoken) > beats + 2)
+    own.thaw()
+    assert eventually(lambda: head.end(1), 30).exit_code == 3
+    assert eventually(lambda: head.end(2), 30).exit_code == 0
+
+
+@pytest.mark.parametrize("own", [((), True)], indirect=True)
+def test_a_process_sees_the_gpus_it_was_given_and_no_others(
+    head: StubHead, theirs: Containers, own: OwnEngine, eventually: Eventually
+):
+    theirs.start()
+    show = "echo $NVIDIA_VISIBLE_DEVICES $NVIDIA_DRIVER_CAPABILITIES $CUDA_DEVICE_ORDER"
+    env = {"NVIDIA_VISIBLE_DEVICES": "all"}
+    theirs.run(1, show, units=("GPU-abc", "GPU-def"), env=env, network=HOST, name="")
+    theirs.run(2, show, env=env, network=HOST, name="")
+    eventually(lambda: head.end(1) and head.end(2))
+    assert head.log(1) == "GPU-abc,GPU-def compute,utility PCI_BUS_ID\n"
+    assert head.log(2) == "void PCI_BUS_ID\n"
+
+
+def test_an_engine_without_the_toolkit_says_so(
+    head: StubHead, theirs: Containers, own: OwnEngine, eventually: Eventually
+):
+    theirs.start()
+    theirs.run(1, "true", units=("GPU-abc",), network=HOST, name="")
+    end = eventually(lambda: head.end(1))
+    assert end.reason == "the Docker engine of this node has no NVIDIA toolkit, to give GPUs"
+    eventually(lambda: theirs.left() == [])

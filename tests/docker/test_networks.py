@@ -1,0 +1,90 @@
+"""Processes of one job reach each other by name, those of another job do not."""
+
+from pathlib import Path
+
+import pytest
+
+from pit_protocol.beat import HOST
+from pit_protocol.states import KilledBy
+from tests.docker.conftest import Containers
+from tests.worker.conftest import Eventually
+from tests.worker.stub_head import StubHead
+
+# Two that meet: each answers until both have found the other.
+SERVE = "until [ -e $JOB_DIR/go ]; do sleep 0.05; done"
+
+
+@pytest.fixture(autouse=True)
+def worker(containers: Containers) -> None:
+    containers.start()
+
+
+def test_processes_of_one_job_reach_each_other_by_name(
+    head: StubHead, containers: Containers, eventually: Eventually, own_root: Path
+):
+    for process, other in ((1, 2), (2, 1)):
+        find = (
+            f"until nslookup host{other} >/dev/null 2>&1; do sleep 0.1; done; nslookup host{other}; hostname"
+        )
+        containers.run(process, f"{find}; {SERVE}", name=f"host{process}")
+    eventually(lambda: head.log(1).endswith("host1\n") and head.log(2).endswith("host2\n"), 20)
+    network = f"pit-{head.cluster}-1-1"
+    found = containers.client.api.inspect_network(network)
+    assert len(found["Containers"]) == 2
+    for process in (1, 2):
+        containers.run(10 + process, "true")  # one more of the job comes and goes
+        eventually(lambda process=process: head.end(10 + process), 20)
+    assert len(containers.client.api.inspect_network(network)["Containers"]) == 2
+    (own_root / "jobs/1/go").touch()
+    eventually(lambda: head.end(1) and head.end(2))
+    eventually(lambda: containers.left() == [])
+
+
+def test_another_jobs_process_is_not_reached_by_name_or_address(
+    head: StubHead, containers: Containers, eventually: Eventually, own_root: Path
+):
+    listen = "nc -l -p 7000 -e echo hello & "
+    containers.run(1, f"{listen} echo ready; {SERVE}", name="host1")
+    eventually(lambda: head.log(1), 20)
+    networks = containers.inspect(1)["NetworkSettings"]["Networks"]
+    address = networks[f"pit-{head.cluster}-1-1"]["IPAddress"]
+    reach = f"echo | nc -w 2 {address} 7000 || echo refused; nslookup host1 >/dev/null 2>&1 || echo unknown"
+    containers.run(2, reach, name="host1", job=2)
+    eventually(lambda: head.end(2), 20)
+    assert head.log(2).replace("nc: timed out\n", "").splitlines()[0] == "refused"
+    assert "hello" not in head.log(2)
+    containers.run(3, f"echo | nc -w 2 {address} 7000", name="host3")
+    eventually(lambda: head.end(3), 20)
+    assert head.log(3) == "hello\n"
+    (own_root / "jobs/1/go").touch()
+    eventually(lambda: head.end(1))
+
+
+def test_the_nodes_own_network_is_that_of_the_node(
+    head: StubHead, containers: Containers, eventually: Eventually
+):
+    containers.run(1, f"nc -w 2 127.0.0.1 {head.port} </dev/null && echo reached", network=HOST, name="")
+    assert eventually(lambda: head.end(1)).exit_code == 0
+    assert head.log(1).endswith("reached\n")
+
+
+def test_a_network_that_an_admin_made_is_joined_by_name(
+    head: StubHead, containers: Containers, eventually: Eventually, own_root: Path
+):
+    name = f"pit-test-{head.cluster}"
+    containers.client.api.create_network(name, labels={"pit.cluster": head.cluster})
+    containers.run(1, SERVE, network=name, name="host1")
+    containers.run(
+        2, "until nslookup host1 >/dev/null 2>&1; do sleep 0.1; done", network=name, name="host2", job=2
+    )
+    assert eventually(lambda: head.end(2), 20).exit_code == 0
+    (own_root / "jobs/1/go").touch()
+    eventually(lambda: head.end(1))
+    eventually(lambda: containers.left() == [name])
+
+
+def test_a_network_that_is_not_there_is_named(head: StubHead, containers: Containers, eventually: Eventually):
+    containers.run(1, "true", network="nowhere")
+    end = eventually(lambda: head.end(1))
+    assert end.killed_by is KilledBy.WORKER
+    assert end.reason == "this node has no network nowhere; an admin makes it by `docker network create`"

@@ -1,0 +1,60 @@
+"""One job across two machines, each with an engine and a network of its own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import docker
+import pytest
+
+from tests.docker.conftest import add_image
+from tests.docker.own_engine import OwnEngine
+from tests.docker.test_cluster import first_admin
+from tests.docker.wires import HEAD, Wires
+from tests.e2e.cluster import eventually
+from tests.e2e.lab import Lab, Person
+
+MEET = """
+if [ "$GROUP_INDEX" = 0 ]; then echo "hello from afar" | nc -l -p "$MASTER_PORT"; else
+until nc "$MASTER_ADDR" "$MASTER_PORT" 2>/dev/null; do sleep 0.1; done; fi
+echo "process $RANK at $HOST_GROUP0_PROCESS0 and $HOST_GROUP1_PROCESS0"
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path, engine: docker.DockerClient, tree: Path) -> Iterator[Person]:
+    wires = Wires(2)
+    engines = []
+    lab = Lab(tmp_path, HEAD, PIT_HEAD_IMAGE="far:1", PIT_HEAD_PULL="never")
+    try:
+        lab.start_head()
+        root = first_admin(lab)
+        for index, machine in enumerate(wires.machines):
+            own = OwnEngine(inside=machine.inside)
+            engines.append(own)
+            add_image(own.client, tree, "far:1")
+            config = lab.join(root.ok("add", f"node:n{index}"), f"n{index}", machine.address)
+            lab.start_worker(config, machine.inside, PIT_WORKER_RUNTIME="docker", DOCKER_HOST=own.host)
+        eventually(lambda: [n["state"] for n in root.json("show", "nodes")["nodes"]] == ["online"] * 2)
+        yield root
+    finally:
+        lab.close()
+        for own in engines:
+            own.close()
+        wires.close()
+
+
+def test_processes_on_two_machines_meet_by_their_addresses(root: Person) -> None:
+    log = root.ok("run", "far", "[]@n0,[]@n1", "-l", "-d", MEET)
+    assert "[worker 1] hello from afar" in log
+    for rank in (0, 1):
+        assert f"[worker {rank}] process {rank} at 10.77.77.10 and 10.77.77.11" in log
+    assert [p["node"] for p in root.json("show", "1")["processes"]] == ["n0", "n1"]
+
+
+def test_one_that_fails_far_away_stops_the_others(root: Person) -> None:
+    command = 'if [ "$GROUP_INDEX" = 1 ]; then echo about to fail; exit 7; fi; sleep 600'
+    result = root.pit("run", "gang", "[]@n0,[]@n1", "-l", "-d", command)
+    assert result.code == 3
+    assert "the last lines of worker 1, which failed first:" in result.out
+    ends = [(p["exit_code"], p["killed_by"]) for p in root.json("show", "1")["processes"]]
+    assert ends == [(143, "job"), (7, None)]

@@ -1,0 +1,188 @@
+"""From a spec to a container: all that docker-py is told, and nothing else."""
+
+import os
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from pit_protocol.beat import HOST, PRIVATE, Account, Container, ProcessSpec, Pull
+from pit_worker.binds import Bind, check_inside, find_binds, targets
+from pit_worker.containers import ENTER, arguments
+from pit_worker.engine import Image
+from pit_worker.entry import Entry, Intent
+from pit_worker.environment import StartRefused
+from tests.worker.stub_head import a_spec
+
+CONTAINER = Container("lab/torch:2", Pull.MISSING, PRIVATE, "p0", shm_mib=64, pids=200)
+OF_IMAGE = (
+    "PATH=/opt/bin",
+    "LANG=de",
+    "LD_PRELOAD=/x.so",
+    "NVIDIA_VISIBLE_DEVICES=all",
+    "NVIDIA_REQUIRE_CUDA=cuda>=9",
+    "LD_LIBRARY_PATH=/opt/lib",
+)
+IMAGE = Image("sha256:abc", "lab/torch@sha256:def", env=OF_IMAGE)
+BIND = Bind(Path("/data/shared"), PurePosixPath("/pit/shared"), True, (1, 2))
+MIB = 1024 * 1024
+
+
+def a_container_spec(**changes: object) -> ProcessSpec:
+    spec = replace(
+        a_spec("true", RANK="0", NVIDIA_VISIBLE_DEVICES="all"),
+        account=Account(2000, 2001, (3000, 3001)),
+        container=CONTAINER,
+        cpus=0.5,
+        memory_mib=100,
+    )
+    return replace(spec, **changes)  # type: ignore[arg-type]
+
+
+def an_entry(spec: ProcessSpec) -> Entry:
+    return Entry(Path("/spool/7-2"), Intent(7, 2, "lab", "boot", "/data", spec))
+
+
+def told(spec: ProcessSpec) -> dict[str, object]:
+    return arguments(an_entry(spec), spec, IMAGE, [BIND])
+
+
+def test_a_container_has_what_the_schema_says_and_no_more():
+    spec = a_container_spec()
+    given = told(spec)
+    environment, mounts, health = (given.pop(name) for name in ("environment", "mounts", "healthcheck"))
+    assert given == {
+        "image": "sha256:abc",
+        "name": "pit-lab-7-2",
+        "labels": {
+            "pit.cluster": "lab",
+            "pit.spool": "/spool",
+            "pit.job": "1",
+            "pit.process": "7",
+            "pit.attempt": "2",
+            "pit.boot": "boot",
+        },
+        "entrypoint": ["/bin/sh", "-c", ENTER, "pit"],
+        "command": ["/pit/command"],
+        "working_dir": "/pit/job/src",
+        "user": "2000:2001",
+        "group_add": ["3000", "3001"],
+        "pids_limit": 200,
+        "shm_size": 64 * MIB,
+        "mem_limit": 100 * MIB,
+        "memswap_limit": 100 * MIB,
+        "nano_cpus": 500_000_000,
+        "init": True,
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges"],
+        "privileged": False,
+        "ipc_mode": "private",
+        "log_config": {"Type": "none", "Config": {}},
+        "restart_policy": {"Name": "no"},
+        "detach": True,
+        "hostname": "p0",
+        "network": "pit-lab-1-2",
+        "networking_config": {"pit-lab-1-2": {"Aliases": ["p0"]}},
+    }
+    assert isinstance(health, dict) and health["Test"] == ["NONE"]
+    assert environment == [
+        "LD_PRELOAD",
+        "NVIDIA_REQUIRE_CUDA",
+        "HOME=/pit/home",
+        "RANK=0",
+        "JOB_DIR=/pit/job",
+        "SRC_DIR=/pit/job/src",
+        "KEEP_DIR=/pit/job/keep",
+        "RESULT_FILE=/pit/job/result",
+        "USER_DIR=/pit/home",
+        "SHARED_DIR=/pit/shared",
+        "HOSTFILE=/pit/hostfile",
+        "PIT_COOKIE=lab-7-2",
+        "CUDA_DEVICE_ORDER=PCI_BUS_ID",
+        "NVIDIA_VISIBLE_DEVICES=void",
+    ]
+    assert mounts == [
+        {"Target": "/pit/shared", "Source": "/data/shared", "Type": "bind", "ReadOnly": True},
+        {"Target": "/pit/output", "Source": "/spool/7-2/pipe", "Type": "bind", "ReadOnly": False},
+        {"Target": "/pit/hostfile", "Source": "/spool/7-2/hostfile", "Type": "bind", "ReadOnly": True},
+        {"Target": "/pit/command", "Source": "/spool/7-2/command", "Type": "bind", "ReadOnly": True},
+    ]
+
+
+def test_gpus_are_given_by_a_device_request():
+    given = told(a_container_spec(units=("GPU-a", "GPU-b")))
+    assert given["device_requests"] == [
+        {"Driver": "", "Count": 0, "DeviceIDs": ["GPU-a", "GPU-b"], "Capabilities": [["gpu"]], "Options": {}}
+    ]
+    environment = given["environment"]
+    assert isinstance(environment, list)
+    assert "NVIDIA_DRIVER_CAPABILITIES=compute,utility" in environment
+    # What the image says is taken away, and the engine says what the device request says.
+    assert [text for text in environment if "VISIBLE" in text] == ["NVIDIA_VISIBLE_DEVICES"]
+
+
+def test_without_account_it_is_the_workers_own_user():
+    given = told(a_container_spec(account=None))
+    assert (given["user"], given["group_add"]) == (f"{os.geteuid()}:{os.getegid()}", [])
+
+
+def test_the_nodes_network_has_neither_alias_nor_host_name():
+    given = told(a_container_spec(container=replace(CONTAINER, network=HOST, name="")))
+    assert given["network_mode"] == "host"
+    assert not {"network", "networking_config", "hostname"} & set(given)
+
+
+def test_an_overlay_is_joined_under_the_name():
+    given = told(a_container_spec(container=replace(CONTAINER, network="ov1")))
+    assert (given["network"], given["networking_config"]) == ("ov1", {"ov1": {"Aliases": ["p0"]}})
+
+
+def test_the_projects_script_is_no_file_of_the_spool():
+    given = told(a_container_spec(command=None))
+    assert given["command"] == ["/pit/job/src/.compute"]
+    assert "/pit/command" not in str(given["mounts"])
+
+
+@pytest.mark.parametrize(
+    ("paths", "text"),
+    [
+        ({"USER_DIR": "/etc"}, "USER_DIR leads out of the data root: /etc"),
+        ({"USER_DIR": "home/../../etc"}, "USER_DIR leads out of the data root: home/../../etc"),
+        ({"SRC_DIR": "home/ann"}, "SRC_DIR is not below JOB_DIR: home/ann"),
+        ({"DOCKER_DIR": "run"}, "DOCKER_DIR has no place in a container"),
+    ],
+)
+def test_what_is_not_for_containers_is_refused(paths: dict[str, str], text: str):
+    spec = a_container_spec()
+    with pytest.raises(StartRefused, match=f"^{text}$"):
+        targets(replace(spec, paths={**spec.paths, **paths}))
+
+
+def test_a_group_has_its_place_by_its_name():
+    spec = a_container_spec()
+    spec = replace(spec, paths={**spec.paths, "LAB_GROUP_DIR": "groups/lab"})
+    assert targets(spec)["LAB_GROUP_DIR"] == PurePosixPath("/pit/groups/lab")
+
+
+@pytest.mark.parametrize("link", ["home", "home/ann", "jobs", "jobs/1"])
+def test_no_part_of_a_bound_directory_may_be_a_link(data_root: Path, link: str):
+    spec = a_container_spec()
+    assert len(find_binds(data_root, spec)) == 3
+    (data_root / link).rename(data_root / "elsewhere")
+    (data_root / link).symlink_to(data_root / "elsewhere")
+    with pytest.raises(StartRefused, match="is no directory, or leads through a link"):
+        find_binds(data_root, spec)
+
+
+def test_what_is_bound_is_known_by_its_inode(data_root: Path):
+    (bind,) = (b for b in find_binds(data_root, a_container_spec()) if b.target.name == "home")
+    stat = (data_root / "home/ann").stat()
+    assert bind == Bind(data_root / "home/ann", PurePosixPath("/pit/home"), False, (stat.st_dev, stat.st_ino))
+
+
+def test_what_was_replaced_between_the_look_and_the_mount_is_refused(tmp_path: Path):
+    stat = tmp_path.stat()
+    bind = Bind(tmp_path, PurePosixPath(tmp_path), False, (stat.st_dev, stat.st_ino))
+    check_inside(os.getpid(), (bind,))
+    with pytest.raises(StartRefused, match="was replaced while it was being bound"):
+        check_inside(os.getpid(), (replace(bind, identity=(0, 0)),))

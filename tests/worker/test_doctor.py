@@ -1,0 +1,108 @@
+"""What the doctor finds, and how it says so."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pit_worker.doctor import Mark, check_disk, check_head, check_machine
+from pit_worker.engine_check import judge_gpus, judge_info, judge_versions
+from pit_worker.settings import Settings
+from tests.worker.conftest import PYTHON_ENVIRON, Workers
+from tests.worker.stub_head import StubHead
+
+GOOD_INFO = {"LiveRestoreEnabled": True, "MemoryLimit": True, "PidsLimit": True, "CpuCfsQuota": True}
+
+
+def a_version(engine: str, runc: str) -> dict[str, object]:
+    return {"Version": engine, "Components": [{"Name": "runc", "Version": runc}]}
+
+
+@pytest.fixture
+def settings(workers: Workers) -> Settings:
+    return Settings(workers.head.url, workers.token_file, workers.spool)
+
+
+def test_a_head_that_answers_is_good_and_no_worker_is_driven_out(head: StubHead, settings: Settings):
+    head.epoch = 5
+    found = list(check_head(settings, 0.0))
+    assert (found[0].mark, found[0].check) == (Mark.GOOD, "head")
+    assert (found[1].mark, found[1].check) == (Mark.BAD, "clock")
+    assert head.epoch == 5
+
+
+def test_a_refused_token_and_a_head_that_is_away_are_bad(head: StubHead, settings: Settings):
+    settings.token_file.write_text("pit_n1_wrong\n")
+    (found,) = check_head(settings, 0.0)
+    assert found.mark is Mark.BAD and "refuses this node's token" in found.text
+    (found,) = check_head(Settings("http://127.0.0.1:1", settings.token_file, settings.spool), 0.0)
+    assert found.mark is Mark.BAD and "nobody listens there" in found.text
+
+
+def test_the_data_root_of_the_last_session_must_be_there(settings: Settings, tmp_path: Path):
+    settings.spool.mkdir()
+    for text, mark in (("", Mark.DOUBTFUL), (str(tmp_path), Mark.GOOD), ("/nowhere", Mark.BAD)):
+        (settings.spool / "data_root").write_text(text)
+        assert {f.check: f.mark for f in check_machine(settings)}["data root"] is mark
+
+
+@pytest.mark.parametrize(
+    ("version", "marks"),
+    [
+        (a_version("27.1.0", "1.2.8"), [Mark.GOOD, Mark.GOOD]),
+        (a_version("20.10.24+dfsg1", "1.1.5+ds1"), [Mark.GOOD, Mark.DOUBTFUL]),
+        (a_version("19.03.1", "1.1.12"), [Mark.BAD, Mark.GOOD]),
+        ({"Version": "27.1.0"}, [Mark.GOOD, Mark.DOUBTFUL]),
+    ],
+)
+def test_versions_with_known_holes_are_named(version: dict[str, object], marks: list[Mark]):
+    assert [finding.mark for finding in judge_versions(version)] == marks
+
+
+def test_an_old_runc_may_have_been_mended_by_its_distribution():
+    _, runc = judge_versions(a_version("20.10.24", "1.1.5"))
+    assert "a distribution may have mended an older version" in runc.hint
+
+
+def test_live_restore_and_controllers_are_wanted():
+    assert [f.mark for f in judge_info(GOOD_INFO)] == [Mark.GOOD, Mark.GOOD]
+    off, cgroup = judge_info({**GOOD_INFO, "LiveRestoreEnabled": False, "PidsLimit": False})
+    assert (off.mark, cgroup.mark) == (Mark.BAD, Mark.BAD)
+    assert "live-restore" in off.hint and "without pids" in cgroup.text
+
+
+def test_gpus_want_the_toolkit(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert list(judge_gpus({}, has_gpus=False)) == []
+    assert [f.mark for f in judge_gpus({}, has_gpus=True)] == [Mark.BAD]
+    assert [f.mark for f in judge_gpus({"Runtimes": {"nvidia": {}}}, has_gpus=True)] == [Mark.GOOD]
+
+
+def test_the_disk_of_what_is_not_there_yet_is_that_of_its_parent(tmp_path: Path):
+    assert "GiB free at" in check_disk("spool", tmp_path / "not/there").text
+
+
+def test_the_command_says_each_finding_and_ends_with_its_code(head: StubHead, workers: Workers):
+    head.epoch = 5
+    own = {"PIT_WORKER_URL": head.url, "PIT_WORKER_TOKEN_FILE": str(workers.token_file),
+           "PIT_WORKER_SPOOL": str(workers.spool), "DOCKER_HOST": "unix:///nowhere/docker.sock"}  # fmt: skip
+    told = run_doctor(**own)
+    assert "! engine: no Docker engine answers\n    install Docker" in told.stdout
+    assert told.returncode == 0
+    told = run_doctor("--json", PIT_WORKER_RUNTIME="docker", **own)
+    assert told.returncode == 1
+    findings = {each["check"]: each["mark"] for each in json.loads(told.stdout)}
+    assert (findings["head"], findings["engine"]) == ("good", "bad")
+
+
+def run_doctor(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pit_worker", "doctor", *arguments],
+        env={**os.environ, **PYTHON_ENVIRON, **environ},
+        capture_output=True,
+        text=True,
+        check=False,
+    )

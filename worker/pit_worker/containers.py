@@ -1,0 +1,168 @@
+"""From the spec of a process to its container: a closed schema, the only place that knows options.
+
+Nothing in it comes from a user but the image's name, his environment and his command; and of the
+image nothing decides but its files and the rest of its environment.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from docker.types import (  # type: ignore[import-untyped]
+    DeviceRequest,
+    EndpointConfig,
+    Healthcheck,
+    LogConfig,
+    Mount,
+)
+
+from pit_protocol.beat import HOST, PRIVATE, Account, Container, ProcessSpec
+from pit_worker.binds import INSIDE, Bind, targets
+from pit_worker.engine import Found, Image
+from pit_worker.entry import Entry
+
+COMMAND, HOSTFILE, OUTPUT = INSIDE / "command", INSIDE / "hostfile", INSIDE / "output"
+MIB = 1024 * 1024
+# Opening the output waits for the scribe: before that nothing of the user's has begun.
+ENTER = f"""
+exec </dev/null >{OUTPUT} 2>&1
+command -v bash >/dev/null 2>&1 && exec bash "$1"
+exec /bin/sh "$1"
+"""
+# Not an image's to say: they steer the GPU driver's hook, or load code into every program. The
+# path of its own libraries is.
+STEERING = ("NVIDIA_", "LD_PRELOAD", "LD_AUDIT", "LD_DEBUG", "LD_BIND", "CUDA_VISIBLE_DEVICES")
+
+
+def container_name(entry: Entry) -> str:
+    return f"pit-{entry.cookie}"
+
+
+def network_name(entry: Entry, spec: ProcessSpec) -> str:
+    """Of the network that a job's attempt has for itself."""
+    return f"pit-{entry.intent.cluster}-{spec.job}-{entry.key.attempt}"
+
+
+def labels(entry: Entry, spec: ProcessSpec) -> dict[str, str]:
+    """By which a worker knows its own."""
+    return {
+        **own_labels(entry),
+        "pit.job": str(spec.job),
+        "pit.process": str(entry.key.process),
+        "pit.attempt": str(entry.key.attempt),
+        "pit.boot": entry.intent.boot_id,
+    }
+
+
+def is_own(found: Found, entry: Entry) -> bool:
+    """Whether a container with an entry's name is that entry's."""
+    return own_labels(entry).items() <= dict(found.labels).items()
+
+
+def own_labels(entry: Entry) -> dict[str, str]:
+    return {"pit.cluster": entry.intent.cluster, "pit.spool": str(entry.path.parent)}
+
+
+def arguments(entry: Entry, spec: ProcessSpec, image: Image, binds: Sequence[Bind]) -> dict[str, Any]:
+    """What docker-py's `containers.create` is given for a process; a spec without container is a bug."""
+    container = spec.container
+    assert container  # noqa: S101
+    return {
+        "image": image.id,
+        "name": container_name(entry),
+        "labels": labels(entry, spec),
+        "entrypoint": ["/bin/sh", "-c", ENTER, "pit"],
+        "command": [str(_script(spec))],
+        "working_dir": str(targets(spec)["SRC_DIR"]),
+        "environment": environment(entry, spec, image),
+        "user": _user(spec.account),
+        "group_add": [str(gid) for gid in spec.account.gids] if spec.account else [],
+        "mounts": [*map(_mount, binds), *_files(entry, spec)],
+        **_limits(spec, container),
+        **_walls(),
+        **_network(entry, spec, container),
+        **_gpus(spec),
+    }
+
+
+def environment(entry: Entry, spec: ProcessSpec, image: Image) -> list[str]:
+    """The variables of a container; a name alone takes away what the image says of it."""
+    places = {name: str(target) for name, target in targets(spec).items()}
+    own = {
+        **({"HOME": places["USER_DIR"]} if "USER_DIR" in places else {}),
+        **{name: value for name, value in spec.env.items() if not name.startswith("NVIDIA_")},
+        **places,
+        "HOSTFILE": str(HOSTFILE),
+        "PIT_COOKIE": entry.cookie,
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+    }
+    if spec.units:
+        own["NVIDIA_DRIVER_CAPABILITIES"] = "compute,utility"
+    else:
+        own["NVIDIA_VISIBLE_DEVICES"] = "void"
+    of_image = [text.partition("=")[0] for text in image.env]
+    if "LANG" not in of_image:
+        own.setdefault("LANG", "C.UTF-8")
+    taken_away = [name for name in of_image if name.startswith(STEERING) and name not in own]
+    return [*taken_away, *(f"{name}={value}" for name, value in own.items())]
+
+
+def _script(spec: ProcessSpec) -> PurePosixPath:
+    return targets(spec)["SRC_DIR"] / ".compute" if spec.command is None else COMMAND
+
+
+def _user(account: Account | None) -> str:
+    return f"{account.uid}:{account.gid}" if account else f"{os.geteuid()}:{os.getegid()}"
+
+
+def _mount(bind: Bind) -> Mount:
+    return Mount(str(bind.target), str(bind.source), type="bind", read_only=bind.read_only)
+
+
+def _files(entry: Entry, spec: ProcessSpec) -> list[Mount]:
+    files = [
+        Mount(str(OUTPUT), str(entry.pipe), type="bind"),
+        Mount(str(HOSTFILE), str(entry.hostfile), type="bind", read_only=True),
+    ]
+    if spec.command is not None:
+        files.append(Mount(str(COMMAND), str(entry.command), type="bind", read_only=True))
+    return files
+
+
+def _limits(spec: ProcessSpec, container: Container) -> dict[str, Any]:
+    limits: dict[str, Any] = {"pids_limit": container.pids, "shm_size": container.shm_mib * MIB}
+    if spec.memory_mib:
+        # Swap as much as memory means: none besides.
+        limits |= {"mem_limit": spec.memory_mib * MIB, "memswap_limit": spec.memory_mib * MIB}
+    if spec.cpus:
+        limits["nano_cpus"] = int(min(spec.cpus, os.cpu_count() or spec.cpus) * 1e9)
+    return limits
+
+
+def _walls() -> dict[str, Any]:
+    return {
+        "init": True,
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges"],
+        "privileged": False,
+        "ipc_mode": "private",
+        "healthcheck": Healthcheck(test=["NONE"]),
+        "log_config": LogConfig(type="none"),
+        "restart_policy": {"Name": "no"},
+        "detach": True,
+    }
+
+
+def _network(entry: Entry, spec: ProcessSpec, container: Container) -> dict[str, Any]:
+    if container.network == HOST:
+        return {"network_mode": "host"}
+    name = network_name(entry, spec) if container.network == PRIVATE else container.network
+    endpoint = EndpointConfig(version="1.41", aliases=[container.name])
+    return {"hostname": container.name, "network": name, "networking_config": {name: endpoint}}
+
+
+def _gpus(spec: ProcessSpec) -> dict[str, Any]:
+    if not spec.units:
+        return {}
+    return {"device_requests": [DeviceRequest(device_ids=list(spec.units), capabilities=[["gpu"]])]}
