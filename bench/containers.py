@@ -61,8 +61,8 @@ def _starts(containers: Containers) -> Row:
     plain, ours = [], []
     for number in range(1, STARTS + 1):
         calls: list[Callable[[], None]] = [
-            lambda: plain.append(seconds(lambda: _start_plain(containers))),
-            lambda number=number: ours.append(seconds(lambda: _start(containers, number))),  # type: ignore[misc]
+            lambda: plain.append(_start_plain(containers)),
+            lambda number=number: ours.append(_start(containers, number)),  # type: ignore[misc]
         ]
         for call in calls if number % 2 else reversed(calls):
             call()
@@ -71,25 +71,33 @@ def _starts(containers: Containers) -> Row:
     )
 
 
-def _start(containers: Containers, number: int) -> None:
-    containers.run(number, "sleep 1000", grace_s=0.0)
-    _await(lambda: containers.head.state(number) is ProcessState.RUNNING)
+def _start(containers: Containers, number: int) -> float:
+    def start() -> None:
+        containers.run(number, "sleep 1000", grace_s=0.0)
+        _await(lambda: containers.head.state(number) is ProcessState.RUNNING)
+
+    taken = seconds(start)
     containers.head.stop(number)
     _await(lambda: bool(containers.head.end(number)))
+    _await(lambda: not containers.left())  # what is removed later must not disturb the next
+    return taken
 
 
-def _start_plain(containers: Containers) -> None:
-    """The same: a network, a container in it, started, ended and removed."""
+def _start_plain(containers: Containers) -> float:
+    """The same: a network of its own, and a container in it."""
     api = containers.client.api
     name = f"pit-bench-{uuid.uuid4().hex[:8]}"
-    network = api.create_network(name, driver="bridge")["Id"]
-    config = api.create_host_config(network_mode=name, init=True, cap_drop=["ALL"])
-    made = api.create_container(containers.image, ["sleep", "1000"], host_config=config)["Id"]
-    api.start(made)
-    api.kill(made)
-    api.wait(made)
-    api.remove_container(made)
-    api.remove_network(network)
+
+    def start() -> None:
+        api.create_network(name, driver="bridge")
+        config = api.create_host_config(network_mode=name, init=True, cap_drop=["ALL"])
+        api.create_container(containers.image, ["sleep", "1000"], host_config=config, name=name)
+        api.start(name)
+
+    taken = seconds(start)
+    api.remove_container(name, force=True)
+    api.remove_network(name)
+    return taken
 
 
 def _flood(containers: Containers) -> Row:

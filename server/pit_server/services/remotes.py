@@ -1,6 +1,7 @@
 """Which remotes the head fetches from: known protocols, no secrets, nothing that git takes for an option."""
 
 import re
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from pit_protocol.problem import Problem
@@ -12,6 +13,9 @@ from pit_server.store.paths import DataRoot
 COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 SCP_FORM = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*@)?[A-Za-z0-9][A-Za-z0-9.-]*:(?!//)[^:]+")
 MAX_REMOTE = 2_000
+MOST_KNOWN = 1_000
+# Per mirror the commits that could be had a while ago: asking again would cost more than it tells.
+_fetched: dict[Path, set[str]] = {}
 REACH_S = 10.0  # for a remote to answer while a client waits
 
 
@@ -42,8 +46,12 @@ def check_reachable(
     """Raise a Problem if the head does not get an answer from the remote; no session may be open."""
     if snapshot.remote is None or snapshot.commit is None or snapshot.pack is not None:
         return
+    mirror = data.mirror(user_id, snapshot.remote)
+    known = _fetched.setdefault(mirror, set())
+    if snapshot.commit in known:
+        return
     heard: list[str] = []
-    git = Git(data.mirror(user_id, snapshot.remote), protocols, timeout_s, heard.append)
+    git = Git(mirror, protocols, timeout_s, heard.append)
     if not Mirror(git).reaches(snapshot.remote, snapshot.commit):
         raise Problem(
             "remote_not_fetchable",
@@ -51,6 +59,9 @@ def check_reachable(
             "`pit run --bundle` sends the code along",
             status=422,
         )
+    if len(known) >= MOST_KNOWN:
+        known.clear()
+    known.add(snapshot.commit)
 
 
 def _check_url(remote: str) -> str:

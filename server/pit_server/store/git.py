@@ -33,13 +33,15 @@ class Git:
     timeout_s: float
     say: Callable[[str], None]  # what git has to tell goes into the job's log
 
-    def run(self, *arguments: str, stdin: Path | None = None, env: Mapping[str, str] | None = None) -> str:
-        """Run one git command and return its output; GitFailed if it ends badly."""
+    def run(
+        self, *arguments: str, stdin: Path | None = None, env: Mapping[str, str] | None = None, text: str = ""
+    ) -> str:
+        """Run one git command, given a file or a text, and return its output; GitFailed if it ends badly."""
         command = ["git", *self._options(), *arguments]
         with open(stdin or os.devnull, "rb") as source:
             process = subprocess.Popen(
                 command,
-                stdin=source,
+                stdin=subprocess.PIPE if text else source,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env={**self._environment(), **(env or {})},
@@ -47,7 +49,7 @@ class Git:
                 start_new_session=True,
             )
             try:
-                output, errors = process.communicate(timeout=self.timeout_s)
+                output, errors = process.communicate(text.encode() or None, timeout=self.timeout_s)
             except subprocess.TimeoutExpired:
                 # The whole session, for helpers such as git-remote-https would go on.
                 os.killpg(process.pid, signal.SIGKILL)
@@ -60,12 +62,13 @@ class Git:
             raise GitFailed(words or f"git {arguments[0]} ended with {process.returncode}")
         return output.decode(errors="replace").strip()
 
-    def has(self, name: str) -> bool:
+    def has(self, *names: str) -> bool:
+        """Whether all these objects are here."""
         try:
-            replace(self, say=_say_nothing).run("cat-file", "-e", name)
+            found = replace(self, say=_say_nothing).run("cat-file", "--batch-check", text="\n".join(names))
         except GitFailed:
             return False
-        return True
+        return not [line for line in found.splitlines() if line.endswith(" missing")]
 
     def _options(self) -> list[str]:
         options = [f"--git-dir={self.directory}", "-c", "protocol.allow=never"]

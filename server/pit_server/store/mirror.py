@@ -43,9 +43,8 @@ class Mirror:
 
     def _has_all(self, snapshot: Snapshot) -> bool:
         """Whether the tree is here, and the commit that it is said to come from."""
-        return self._git.has(snapshot.tree) and (
-            snapshot.commit is None or self._git.has(f"{snapshot.commit}^{{tree}}")
-        )
+        commit = [f"{snapshot.commit}^{{tree}}"] if snapshot.commit else []
+        return self._git.has(snapshot.tree, *commit)
 
     def _create(self) -> None:
         if (self._git.directory / "HEAD").exists():
