@@ -16,6 +16,7 @@ from flask import Flask
 from gunicorn.app.base import BaseApplication
 from gunicorn.workers.gthread import ThreadWorker
 
+from pit_protocol.problem import Problem
 from pit_server import tls
 from pit_server.app import create_app, create_head, start_duties
 from pit_server.db import lock
@@ -147,11 +148,31 @@ def serve(settings: Settings) -> None:
     # An archive of a deep directory holds a descriptor for each level.
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     held = lock.hold(settings.books)
+    check_place(settings.bind)
     _introduce(settings)
     try:
         HeadApplication(settings).run()
     finally:
         del held  # it must live until here
+
+
+def check_place(bind: str) -> None:
+    """Raise a Problem if nobody can listen there; gunicorn would try for a while, and say it at length."""
+    if bind.startswith("unix:"):
+        return
+    host, port = tls.parse_bind(bind)
+    try:
+        for family, kind, protocol, _, address in socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[:1]:
+            with socket.socket(family, kind, protocol) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(address)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise Problem(
+            "bad_bind", f"this head cannot listen on {bind}: {why}", "--bind names another place"
+        ) from error
 
 
 def _introduce(settings: Settings) -> None:

@@ -38,7 +38,7 @@ def is_on_loopback(settings: Settings) -> bool:
     """Whether only this machine reaches what this head listens on."""
     if settings.bind.startswith("unix:"):
         return True
-    host, _ = _parse_bind(settings.bind)
+    host, _ = parse_bind(settings.bind)
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -53,7 +53,7 @@ def find_url(settings: Settings) -> str:
         raise Problem(
             "bad_settings", f"{settings.bind} is reached by a proxy alone", "set `url` to the proxy's"
         )
-    host, port = _parse_bind(settings.bind)
+    host, port = parse_bind(settings.bind)
     if uses_tls(settings):
         return f"https://{_in_url(_full_name() if host in WILDCARDS else host)}:{port}"
     return f"http://{_in_url('127.0.0.1' if host in WILDCARDS else host)}:{port}"
@@ -95,7 +95,8 @@ def connect_text(settings: Settings) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _parse_bind(bind: str) -> tuple[str, int]:
+def parse_bind(bind: str) -> tuple[str, int]:
+    """Host and port to listen on; raises a Problem."""
     rest = bind.removeprefix("tcp://")
     host, port = rest, str(DEFAULT_PORT)
     if "]" in rest:
@@ -180,7 +181,7 @@ def _alternatives(
     settings: Settings,
 ) -> tuple[list[str], list[ipaddress.IPv4Address | ipaddress.IPv6Address]]:
     """The names and the addresses by which the head is called."""
-    host = "" if settings.bind.startswith("unix:") else _parse_bind(settings.bind)[0]
+    host = "" if settings.bind.startswith("unix:") else parse_bind(settings.bind)[0]
     called = [socket.gethostname(), _full_name(), "localhost", urlsplit(settings.url).hostname, host]
     names: list[str] = []
     addresses = [ipaddress.ip_address("127.0.0.1")]
