@@ -10,7 +10,7 @@ import pytest
 from pit.accounts import Account, keep_account
 from pit.address import Address
 from pit.cli import pit
-from tests.client.certificates import Certificate, a_certificate
+from tests.certificates import Certificate, a_certificate
 from tests.client.projects import git
 from tests.client.stub_head import TOKEN, Server, StubHead
 

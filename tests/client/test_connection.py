@@ -10,7 +10,7 @@ from pit.accounts import Account, drop_account, get_account, keep_account
 from pit.address import Address, parse_address, parse_url
 from pit.connection import find_connection
 from pit_protocol.problem import Problem
-from tests.client.certificates import Certificate, a_certificate
+from tests.certificates import Certificate, a_certificate
 from tests.client.conftest import Pit
 from tests.client.projects import git
 from tests.client.stub_head import TOKEN, Server, StubHead, redirect

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.client.certificates import Certificate
+from tests.certificates import Certificate
 from tests.client.conftest import Pit
 from tests.client.stub_head import StubHead, an_ended, first
 from tests.client.stub_people import JOIN_CODE, a_node, a_user

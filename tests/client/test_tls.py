@@ -8,7 +8,7 @@ import pytest
 
 from pit.accounts import Account, keep_account
 from pit.address import Address
-from tests.client.certificates import Certificate, a_certificate
+from tests.certificates import Certificate, a_certificate
 from tests.client.conftest import Pit
 from tests.client.stub_head import TOKEN, Server, StubHead
 

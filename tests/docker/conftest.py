@@ -121,9 +121,11 @@ class Containers(Workers):
     def close(self) -> None:
         super().close()
         own = {"label": f"pit.cluster={self.head.cluster}"}
-        deadline = time.monotonic() + 20
-        while self.left() and time.monotonic() < deadline:
-            # The killed worker's own removals may still be under way in the engine.
+        deadline, quiet_at = time.monotonic() + 20, time.monotonic() + 0.5
+        # What the killed worker asked for last may still be under way in the engine, also a creation.
+        while time.monotonic() < deadline and (self.left() or time.monotonic() < quiet_at):
+            if self.left():
+                quiet_at = time.monotonic() + 0.5
             for each in self.client.api.containers(all=True, filters=own):
                 with suppress(docker.errors.APIError):
                     self.client.api.remove_container(each["Id"], v=True, force=True)

@@ -27,23 +27,32 @@ class Certificate:
     def pin(self) -> str:
         return pin_of(self.pem)
 
+    @property
+    def key_pem(self) -> str:
+        plain = serialization.NoEncryption()
+        pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+        return self.key.private_bytes(pem, pkcs8, plain).decode()
+
     def serving(self, folder: Path) -> ssl.SSLContext:
         """What a server needs to show it."""
-        plain = serialization.NoEncryption()
-        key = self.key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
         path = folder / f"{self.certificate.serial_number}.pem"
-        path.write_text(f"{self.pem}\n{key.decode()}")
+        path.write_text(f"{self.pem}\n{self.key_pem}")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(path)
         return context
 
 
 def a_certificate(
-    name: str = "127.0.0.1", *, days: int = 1, is_ca: bool = False, signed_by: Certificate | None = None
+    name: str = "127.0.0.1",
+    *,
+    common_name: str = "",
+    days: int = 1,
+    is_ca: bool = False,
+    signed_by: Certificate | None = None,
 ) -> Certificate:
     """A certificate for a name or address, signed by itself unless told; with negative `days`, expired."""
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name or name)])
     now = datetime.now(UTC)
     builder = (
         x509.CertificateBuilder()
