@@ -1,6 +1,6 @@
 """What the head answered, in words: pure functions from its JSON to harmless text."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pit.safe import safe, safe_log
@@ -96,8 +96,7 @@ def ending(record: Json) -> str:
     if outcome == "succeeded":
         return f"job {number} succeeded"
     verb = {"stopped": "was stopped", "lost": "was lost"}.get(outcome, safe(outcome))
-    why = _culprit(record["processes"]) if outcome == "failed" else ""
-    why = why or safe(record["reason"] or "")
+    why = safe(record["reason"] or "")
     return f"job {number} {verb}: {why}" if why else f"job {number} {verb}"
 
 
@@ -105,16 +104,6 @@ def process_end(process: Json) -> str:
     if process["signal"]:
         return f"signal {process['signal']}"
     return f"exit code {process['exit_code']}" if process["exit_code"] is not None else "-"
-
-
-def _culprit(processes: Sequence[Json]) -> str:
-    # Others were ended because of this one; theirs is not the exit code that explains anything.
-    own = [process for process in processes if not process["killed_by"]]
-    failed = [process for process in own if process["exit_code"] or process["signal"]]
-    if not failed:
-        return ""
-    first = min(failed, key=lambda process: process["ended_at"] or 0)
-    return f"process {first['group']}.{first['index']} ended with {process_end(first)}"
 
 
 def _percent(value: float | None) -> str:

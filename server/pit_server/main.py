@@ -100,8 +100,9 @@ def add_user(home: Path, name: str, admin: bool) -> None:
     head = create_head(_settings(home))
     with head.database.write() as session:
         user_id = _user(session, name, is_admin=admin)
-        click.echo(_issue(head, session, user_id=user_id, label="add-user"))
+        token = _issue(head, session, user_id=user_id, label="add-user")
         audit.note(session, "console", "add-user", f"user:{name}", now=time.time())
+    click.echo(token)
 
 
 @cli.command()

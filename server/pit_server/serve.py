@@ -21,7 +21,7 @@ from pit_server import tls
 from pit_server.app import create_app, create_head, start_duties
 from pit_server.db import lock
 from pit_server.head import Head
-from pit_server.services import registration
+from pit_server.services import images, registration
 from pit_server.settings import Settings
 
 KEEP_ALIVE_S = 60
@@ -148,6 +148,7 @@ def serve(settings: Settings) -> None:
     # An archive of a deep directory holds a descriptor for each level.
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     held = lock.hold(settings.books)
+    images.check(settings.image, settings)
     check_place(settings.bind)
     _introduce(settings)
     try:

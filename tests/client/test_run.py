@@ -7,7 +7,7 @@ import pytest
 
 from tests.client.conftest import Pit
 from tests.client.projects import git, rebuild
-from tests.client.stub_head import StubHead, a_process, an_ended, drop, lines
+from tests.client.stub_head import StubHead, an_ended, drop, lines
 
 
 def test_a_job_is_what_the_project_is(connected: StubHead, checkout: Path, pit_command: Pit) -> None:
@@ -118,7 +118,7 @@ class TestLog:
         ]
 
     def test_a_failed_job_is_exit_code_3(self, connected: StubHead, checkout: Path, pit_command: Pit) -> None:
-        failed = ending_with(connected, "failed", processes=[a_process(0, 1, exit_code=3)])
+        failed = ending_with(connected, "failed", reason="process 0.1 ended with exit code 3")
         connected.misbehave("GET", "/jobs/12/log", failed)
         result = pit_command("run", "x", "-l")
         assert result.exit_code == 3

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.client.conftest import Pit
-from tests.client.stub_head import StubHead, a_process, an_ended, drop, first
+from tests.client.stub_head import StubHead, an_ended, drop, first
 
 
 class TestStop:
@@ -47,8 +47,8 @@ class TestWait:
 
     def test_it_asks_until_the_job_has_ended(self, connected: StubHead, pit_command: Pit) -> None:
         connected.add_job(1)
-        processes = [a_process(exit_code=7)]
-        end = first(lambda: connected.jobs[1].update(an_ended("failed"), processes=processes))
+        why = "process 0.0 ended with exit code 7"
+        end = first(lambda: connected.jobs[1].update(an_ended("failed"), reason=why))
         connected.misbehave("GET", "/jobs/1", first(lambda: None), drop, end)
         result = pit_command("wait", "1")
         assert result.exit_code == 3

@@ -7,7 +7,7 @@ from pit.options import flatten, job_number, job_numbers
 from pit.render import ending, records
 from pit.tables import Column, Section, render_plain
 from pit.times import local_time, parse_time, short_age
-from tests.client.stub_head import a_process, a_record, an_ended
+from tests.client.stub_head import a_record, an_ended
 
 
 @pytest.mark.parametrize(
@@ -63,23 +63,9 @@ def test_a_plain_table_counts_what_it_does_not_show() -> None:
     assert table.splitlines() == ["JOB  TITLE", "Waiting", "  7  a", "190  b", "… and 9,960 more"]
 
 
-def test_a_failed_job_names_the_process_that_failed_by_itself() -> None:
-    processes = [
-        a_process(0, 0, exit_code=143, killed_by="job", ended_at=1.0),
-        a_process(0, 1, exit_code=3, ended_at=2.0),
-    ]
-    record = a_record(12, **an_ended("failed"), processes=processes)
-    assert ending(record) == "job 12 failed: process 0.1 ended with exit code 3"
-
-
-def test_a_job_that_never_had_a_process_names_its_reason() -> None:
+def test_a_failed_job_names_its_reason() -> None:
     record = a_record(12, **an_ended("failed"), reason="the remote has no commit c0ffee")
     assert ending(record) == "job 12 failed: the remote has no commit c0ffee"
-
-
-def test_a_signal_is_named() -> None:
-    record = a_record(12, **an_ended("failed"), processes=[a_process(exit_code=None, signal=9)])
-    assert ending(record) == "job 12 failed: process 0.0 ended with signal 9"
 
 
 def test_a_stopped_job_did_not_fail() -> None:

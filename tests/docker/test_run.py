@@ -142,3 +142,33 @@ def test_several_start_at_the_same_time(head: StubHead, containers: Containers, 
     for process in range(1, 7):
         assert eventually(lambda process=process: head.end(process), 60).exit_code == 0
     eventually(lambda: containers.left() == [])
+
+
+def test_an_image_without_a_shell_is_a_sentence(
+    engine: docker.DockerClient,
+    head: StubHead,
+    containers: Containers,
+    eventually: Eventually,
+    tmp_path: Path,
+):
+    tree = tmp_path / "bare"
+    (tree / "etc").mkdir(parents=True)
+    (tree / "etc/empty").touch()
+    name = f"pit-bare-{uuid.uuid4().hex[:8]}:1"
+    add_image(engine, tree, name)
+    try:
+        containers.run(1, "true", image=name)
+        end = eventually(lambda: head.end(1))
+        assert end.reason == f"the image {name} has no /bin/sh, which runs commands"
+        eventually(lambda: containers.left() == [])
+    finally:
+        engine.images.remove(name, force=True)
+
+
+def test_a_node_without_its_engine_is_offered_to_nobody(
+    head: StubHead, containers: Containers, eventually: Eventually, tmp_path: Path
+):
+    before = len(head.hellos)
+    containers.start(tmp_path / "other", DOCKER_HOST="unix:///nonexistent/docker.sock")
+    eventually(lambda: "this node is offered to nobody" in containers.log())
+    assert len(head.hellos) <= before + 1  # the first worker's own

@@ -180,11 +180,33 @@ def test_files_are_given_to_their_user(
 
 def test_an_admin_sets_a_users_number(root: Person, anna: Person) -> None:
     assert root.ok(root.patch("/users/anna", uid="4711"))["uid"] == 4711
-    assert root.patch("/users/root", uid="4711").status_code == 409
+    assert root.patch("/users/root", uid="4711").json["message"] == "4711 is the number of user anna"
+    # A user's gid is his uid: a group's number would let him into its directory.
+    assert root.put("/groups/vision", gid="4711").json["message"] == "4711 is the number of user anna"
+    root.ok(root.put("/groups/vision", gid="5000"))
+    assert root.patch("/users/root", uid="5000").json["message"] == "5000 is the number of group vision"
+    assert root.patch("/groups/vision", gid="4711").status_code == 409
     for odd in ("0", "999", "200001", "x", "-5"):
         assert root.patch("/users/anna", uid=odd).status_code == 422
     assert anna.patch("/users/me", uid="5000").status_code == 403
     assert root.ok(root.patch("/users/anna", uid=""))["uid"] > accounts.FIRST_UID
+
+
+@ROOT
+def test_who_gets_another_number_keeps_his_files(
+    head: Head, root: Person, anna: Person, a_node: Callable[..., Worker], a_group: Callable[..., None]
+) -> None:
+    a_node(runtime="docker")
+    a_group("students", "anna")
+    prepare(head, anna.submit())
+    mine, ours = head.data.home("anna") / "mine", head.data.group("students") / "ours"
+    for file in (mine, ours):
+        file.write_text("x")
+    root.ok(root.patch("/users/anna", uid="4711"))
+    root.ok(root.patch("/groups/students", gid="4712"))
+    prepare(head, anna.submit())
+    assert (mine.stat().st_uid, ours.stat().st_gid) == (4711, 4712)
+    assert head.data.group("students").stat().st_mode & 0o7777 == 0o2770
 
 
 @ROOT

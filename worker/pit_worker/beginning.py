@@ -15,6 +15,7 @@ from pit_worker.occupants import find_cgroup
 from pit_worker.scribe import Scribes
 
 READ_ONLY, WRITE_ONLY = 0o444, 0o200
+NOT_FOUND = 127  # exit code of an init whose program is not there
 # What runc says, and what a person can make of it.
 _SENTENCES = (
     ('"/bin/sh"', "the image {image} has no /bin/sh, which runs commands"),
@@ -104,11 +105,14 @@ class Beginning:
         stat = read_stat(found.pid) if found and found.pid else None
         group = find_cgroup(found.pid) if found and stat else None
         if found is None or stat is None or group is None:
-            raise _ended_early(container, found)
+            raise _ended_early(container, found, spec)
         return Record(found.id, found.pid, stat.start_time, str(group))
 
 
-def _ended_early(container: str, found: Found | None) -> Exception:
+def _ended_early(container: str, found: Found | None, spec: ProcessSpec) -> Exception:
+    if found and found.exit_code == NOT_FOUND and spec.container:
+        # The engine's init says so for what it cannot start.
+        return StartRefused(f"the image {spec.container.image} has no /bin/sh, which runs commands")
     if found and found.status == "exited":
         return StartRefused(f"its container ended by itself before it began, with code {found.exit_code}")
     return EngineAway(f"the container {container} cannot be found")

@@ -51,6 +51,23 @@ class DockerRuntime:
         self._ending = Crew("end", AT_ONCE)
         self._removing = Crew("remove", 2)
 
+    def await_ready(self, ready: Callable[[], None]) -> None:
+        def ask() -> None:
+            backoff, said = Backoff(RETRY_S, RETRY_MOST_S), ""
+            while True:
+                try:
+                    self._engine.version()
+                except OSError as error:
+                    if str(error) != said:
+                        log.error("%s; until it does, this node is offered to nobody", error)
+                    said = str(error)
+                    time.sleep(backoff.delay_s())
+                else:
+                    self._loop.post(ready)
+                    return
+
+        self._ending.do(ask)
+
     def start(self, entry: Entry, begun: Begun) -> None:
         def tell(outcome: int | StartRefused | OSError) -> None:
             self._loop.post(partial(begun, outcome))

@@ -25,6 +25,9 @@ class Runtime(Protocol):
     None of it keeps the loop waiting: what takes long is told later, in the loop.
     """
 
+    def await_ready(self, ready: Callable[[], None]) -> None:
+        """Call `ready`, in the loop, once processes can be run at all."""
+
     def start(self, entry: Entry, begun: Begun) -> None:
         """Start it unless it ever was, and tell a descriptor, readable when it has ended.
 
@@ -60,6 +63,9 @@ class LocalRuntime:
         self._search_path = search_path
         self._own_cgroup = own_cgroup
         self._children: dict[Key, subprocess.Popen[bytes]] = {}
+
+    def await_ready(self, ready: Callable[[], None]) -> None:
+        ready()
 
     def start(self, entry: Entry, begun: Begun) -> None:
         try:

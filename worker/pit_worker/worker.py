@@ -38,8 +38,9 @@ class Worker:
         self._loop = Loop()
         self._inotify = Inotify()
         self._is_tailing = False
+        self._runtime = self._make_runtime()
         self._processes = Processes(
-            self._loop, spool, self._make_runtime(), self._inotify, self._boot_id, self._on_change
+            self._loop, spool, self._runtime, self._inotify, self._boot_id, self._on_change
         )
         self._gpus = Watch(self._loop, self._processes.known, self._on_change)
         self._voices: Voices | None = None
@@ -114,8 +115,11 @@ class Worker:
         told = self._settings
         inventory = read_inventory(resources)
         hello = Hello(self._boot_id, inventory, told.address, told.runtime, told.overlay)
-        self._voices = Voices(self._settings, self._loop, self, hello)
-        self._voices.start()
+        self._voices = voices = Voices(self._settings, self._loop, self, hello)
+        if self._processes.known:
+            voices.start()  # the head waits for word of them, whatever can be run now
+        else:
+            self._runtime.await_ready(voices.start)
 
     def _make_runtime(self) -> Runtime:
         if self._settings.runtime == "docker":

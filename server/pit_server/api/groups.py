@@ -8,7 +8,7 @@ from flask import Blueprint
 from pit_server.api.context import given_properties, head
 from pit_server.api.deeds import deed, told
 from pit_server.api.policy import Who, allow, caller
-from pit_server.services import groups
+from pit_server.services import accounts, groups
 from pit_server.services.properties import read_all
 
 blueprint = Blueprint("groups", __name__, url_prefix="/groups")
@@ -46,6 +46,8 @@ def change(name: str) -> dict[str, Any]:
     with deed("set", f"group:{name}", told(values)) as session:
         group = groups.find(session, name, lock=True)
         for _, prop, value in values:
+            if prop == "gid":
+                accounts.check_free(session, value, group_id=group.id)
             setattr(group, prop, value)
         session.flush()
     return show(name)

@@ -1,7 +1,6 @@
 """Whose files are whose on disk: numbers of users and groups, and directories that belong to them."""
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
 
 from sqlalchemy import select
@@ -32,6 +31,17 @@ def read_number(name: str, text: str) -> int | None:
     return number
 
 
+def check_free(session: Session, number: int | None, *, user_id: int = 0, group_id: int = 0) -> None:
+    """Raise a Problem if the number is another user's or group's: it would open his files to this one."""
+    if number is None:
+        return
+    user = session.execute(select(User.name).where(User.uid == number, User.id != user_id)).scalar()
+    group = session.execute(select(Group.name).where(Group.gid == number, Group.id != group_id)).scalar()
+    if user or group:
+        whose = f"user {user}" if user else f"group {group}"
+        raise Problem("exists", f"{number} is the number of {whose}", "choose another", status=409)
+
+
 def uid_of(user_id: int, given: int | None) -> int:
     return given if given is not None else FIRST_UID + user_id
 
@@ -53,35 +63,42 @@ def find_account(session: Session, user_id: int) -> Account | None:
     if not are_used(session):
         return None
     uid = uid_of(user_id, session.execute(select(User.uid).where(User.id == user_id)).scalar_one())
-    groups = session.execute(
-        select(Group.id, Group.gid)
-        .join(Membership, Membership.group_id == Group.id)
-        .where(Membership.user_id == user_id)
-        .order_by(Group.id)
-    )
-    return Account(uid, uid, tuple(gid_of(row.id, row.gid) for row in groups))
+    return Account(uid, uid, tuple(gids_of_user(session, user_id).values()))
 
 
 def give(directory: Path, account: Account) -> None:
     """Give a directory and all in it to the user; links themselves, never what they lead to."""
+    _chown_all(directory, account.uid, account.gid)
     os.lchown(directory, account.uid, account.gid)
-    for folder, folders, files, descriptor in os.fwalk(directory, follow_symlinks=False):
+
+
+def give_home(home: Path, account: Account) -> None:
+    """See that a home is its user's; all of it, if his number has changed."""
+    if home.stat().st_uid != account.uid:
+        give(home, account)
+
+
+def _chown_all(directory: Path, uid: int, gid: int) -> None:
+    for _, folders, files, descriptor in os.fwalk(directory, follow_symlinks=False):
         for name in (*folders, *files):
-            os.chown(name, account.uid, account.gid, dir_fd=descriptor, follow_symlinks=False)
-        del folder
+            os.chown(name, uid, gid, dir_fd=descriptor, follow_symlinks=False)
 
 
 def open_group(directory: Path, gid: int) -> None:
-    """Let the group's members into its directory."""
-    os.chown(directory, -1, gid)
+    """Let the group's members into its directory, and to what others of another number left there."""
+    if not directory.is_dir() or directory.stat().st_gid == gid:
+        return
+    _chown_all(directory, -1, gid)
+    os.chown(directory, -1, gid)  # last: where it is done, all of it is
     directory.chmod(GROUP_MODE)
 
 
-def open_groups(session: Session, places: Iterable[tuple[str, Path]]) -> None:
-    """See to it that directories of groups, by name, are their members'."""
-    numbers = {
-        row.name: gid_of(row.id, row.gid) for row in session.execute(select(Group.id, Group.name, Group.gid))
-    }
-    for name, directory in places:
-        if directory.is_dir() and directory.stat().st_gid != numbers[name]:
-            open_group(directory, numbers[name])
+def gids_of_user(session: Session, user_id: int) -> dict[str, int]:
+    """The gids of a user's groups, by name."""
+    rows = session.execute(
+        select(Group.id, Group.name, Group.gid)
+        .join(Membership, Membership.group_id == Group.id)
+        .where(Membership.user_id == user_id)
+        .order_by(Group.id)
+    )
+    return {row.name: gid_of(row.id, row.gid) for row in rows}

@@ -37,6 +37,7 @@ def add(session: Session, name: str, values: dict[str, Any], *, now: float) -> G
                 "choose another name",
                 status=409,
             )
+    accounts.check_free(session, values.get("gid"))
     group = Group(name=name, created_at=now, **values)
     session.add(group)
     session.flush()

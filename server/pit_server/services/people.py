@@ -98,6 +98,8 @@ def set_properties(
         else:
             if name in ("admin", "active") and not value:
                 _check_not_last_admin(session, user)
+            if name == "uid":
+                accounts.check_free(session, value, user_id=user.id)
             setattr(user, COLUMNS[name], value)
     if user.is_active and user.approved_at is None:
         user.approved_at = now

@@ -1,7 +1,6 @@
 """Building a job's tree: load (short session), work (no session), apply (guarded)."""
 
 import logging
-import os
 import shutil
 import time
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from pit_protocol.submission import Snapshot
 from pit_server.bells import Bells, job_bell
 from pit_server.db.database import Database
 from pit_server.db.models import Job, User
-from pit_server.services import accounts, groups, jobs, lifecycle
+from pit_server.services import accounts, jobs, lifecycle
 from pit_server.services.jobs import snapshot_of
 from pit_server.services.log_view import prepare_stream
 from pit_server.services.tokens import Caller
@@ -42,6 +41,7 @@ class Work:
     needs_script: bool
     keep: Path | None  # of the job that it continues
     account: Account | None  # whose the files are to be
+    groups: tuple[tuple[Path, int], ...]  # directories of his groups, and their gids
 
 
 def list_preparing(session: Session) -> list[int]:
@@ -100,10 +100,11 @@ def _load(session: Session, data: DataRoot, number: int) -> Work | None:
         attempt = continued.attempt
         keep = data.attempt(job.continues, attempt) / "keep"
     account = accounts.find_account(session, job.user_id)
-    if account:
-        names = groups.names_by_user(session, job.user_id)[job.user_id]
-        accounts.open_groups(session, [(name, data.group(name)) for name in names])
-    return Work(number, job.attempt, job.user_id, user, snapshot_of(job), job.command is None, keep, account)
+    gids = accounts.gids_of_user(session, job.user_id) if account else {}
+    places = tuple((data.group(name), gid) for name, gid in gids.items())
+    return Work(
+        number, job.attempt, job.user_id, user, snapshot_of(job), job.command is None, keep, account, places
+    )
 
 
 def _build(work: Work, data: DataRoot, settings: Settings, say: _Voice) -> None:
@@ -129,7 +130,9 @@ def _build(work: Work, data: DataRoot, settings: Settings, say: _Voice) -> None:
     if work.account:
         partial.chmod(0o700)
         accounts.give(partial, work.account)
-        os.lchown(home, work.account.uid, work.account.gid)
+        accounts.give_home(home, work.account)
+    for directory, gid in work.groups:
+        accounts.open_group(directory, gid)
     partial.rename(target)
     changed = f" with {snapshot.diff_lines} changed lines" if snapshot.diff else ""
     what = f"commit {snapshot.commit[:12]}" if snapshot.commit else "the project"
