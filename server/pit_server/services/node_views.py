@@ -77,7 +77,7 @@ def records(session: Session, caller: Caller, name: str | None = None) -> list[d
     nodes = session.execute(query.where(Node.name == name) if name else query).scalars().all()
     used = _used(session)
     resources = _resource_records(session, caller)
-    groups = _groups(session)
+    groups = _group_names(session, NodeGroup)
     return [
         {
             "name": node.name,
@@ -143,26 +143,19 @@ def _units(session: Session, *, with_trouble: bool) -> dict[int, dict[str, list[
     return units
 
 
-def _groups(session: Session) -> dict[int, list[str]]:
-    """Per node the groups that it is kept for."""
-    query = select(NodeGroup.node_id, Group.name).join(Group, Group.id == NodeGroup.group_id)
+def _group_names(session: Session, kept: type[NodeGroup] | type[ResourceGroup]) -> dict[int, list[str]]:
+    """Per node, or per resource, the groups that it is kept for."""
+    key = kept.node_id if kept is NodeGroup else ResourceGroup.resource_id
+    query = select(key, Group.name).join(Group, Group.id == kept.group_id).order_by(Group.name)
     found: dict[int, list[str]] = defaultdict(list)
-    for node_id, name in session.execute(query.order_by(Group.name)):
-        found[node_id].append(name)
-    return found
-
-
-def _resource_groups(session: Session) -> dict[int, list[str]]:
-    query = select(ResourceGroup.resource_id, Group.name).join(Group, Group.id == ResourceGroup.group_id)
-    found: dict[int, list[str]] = defaultdict(list)
-    for resource_id, name in session.execute(query.order_by(Group.name)):
-        found[resource_id].append(name)
+    for kept_id, name in session.execute(query):
+        found[kept_id].append(name)
     return found
 
 
 def _resource_records(session: Session, caller: Caller) -> dict[int, list[dict[str, Any]]]:
     names = Names(session)
-    groups = _resource_groups(session)
+    groups = _group_names(session, ResourceGroup)
     result: dict[int, list[dict[str, Any]]] = defaultdict(list)
     held = (
         select(Allocation.node_id, Allocation.unit, Process.job_id)

@@ -93,7 +93,7 @@ class Door:
         self._throttle.give_back(*keys)
         if not user.is_active:
             raise tokens.inactive(user.name)
-        return self._issue(user.id, user.name, login.label, "login", address, now=now)
+        return self._issue(user.id, user.name, login.label, address, now=now)
 
     def register(self, wanted: Registration, address: str, *, now: float) -> Issued | None:
         """Make an account; None where an admin has to approve it first."""
@@ -130,15 +130,15 @@ class Door:
             )
         if not is_active:
             return None
-        return self._issue(user.id, user.name, wanted.label, "login", address, now=now)
+        return self._issue(user.id, user.name, wanted.label, address, now=now)
 
-    def _issue(self, user_id: int, name: str, label: str, act: str, address: str, *, now: float) -> Issued:
+    def _issue(self, user_id: int, name: str, label: str, address: str, *, now: float) -> Issued:
         expires_at = now + self._token_s
         with self._database.write() as session:
             token_id, text = tokens.issue(
                 session, user_id=user_id, now=now, expires_at=expires_at, label=label
             )
-            audit.note(session, name, act, f"token:{token_id}", now=now, detail=label, address=address)
+            audit.note(session, name, "login", f"token:{token_id}", now=now, detail=label, address=address)
         return Issued(name, token_id, text, expires_at)
 
 
