@@ -13,7 +13,7 @@ from pit_protocol.problem import Problem
 from tests.certificates import Certificate, a_certificate
 from tests.client.conftest import Pit
 from tests.client.projects import git
-from tests.client.stub_head import TOKEN, Server, StubHead, redirect
+from tests.client.stub_head import TOKEN, Handler, Server, StubHead, redirect
 
 
 @pytest.mark.parametrize(
@@ -173,3 +173,13 @@ def test_a_broken_connection_file_is_named(home: Path, pit_command: Pit) -> None
     result = pit_command("status")
     assert result.exit_code == 1
     assert result.stderr.startswith(f"pit: {home}/.pitconnect.txt: 'pit.example.org' is no URL")
+
+
+def test_a_token_that_has_expired_is_called_so(connected: StubHead, home: Path, pit_command: Pit) -> None:
+    def refuse(handler: Handler, _answer: object) -> None:
+        handler.send((401, {"code": "expired_token", "message": "the token has expired", "status": 401}))
+
+    connected.misbehave("GET", "/status", refuse)
+    result = pit_command("status")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"pit: the token in {home / '.pituser.txt'} has expired\n")

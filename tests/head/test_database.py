@@ -166,6 +166,19 @@ def test_a_second_head_on_the_same_database_is_refused_until_the_first_is_killed
     release(lock.hold(url))
 
 
+def test_a_link_to_a_database_is_the_same_database(tmp_path: Path, impatient: None) -> None:
+    (tmp_path / "link.db").symlink_to(tmp_path / "real.db")
+    held = lock.hold(f"sqlite:///{tmp_path / 'real.db'}")
+    with pytest.raises(Problem, match="another head runs on"):
+        lock.hold(f"sqlite:///{tmp_path / 'link.db'}")
+    release(held)
+
+
+def test_a_database_in_a_folder_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(Problem, match="cannot be written: no such file or directory"):
+        lock.hold(f"sqlite:///{tmp_path / 'nowhere' / 'pit.db'}")
+
+
 def test_heads_on_different_databases_do_not_disturb_each_other(tmp_path: Path, impatient: None) -> None:
     held = [lock.hold(f"sqlite:///{tmp_path / name}.db") for name in ("a", "b")]
     for descriptor in held:
