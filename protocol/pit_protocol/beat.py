@@ -132,6 +132,7 @@ class Beat:
     reports: tuple[Report, ...] = ()
     chunks: tuple[ChunkHead, ...] = ()
     troubles: tuple[Trouble, ...] | None = None  # all there are; None: this beat says nothing of them
+    trouble: str | None = None  # why the node itself takes no new processes; empty: it does; None: as above
 
 
 @dataclass(frozen=True)
@@ -171,8 +172,10 @@ class ProcessSpec:
     paths: dict[str, str]  # environment name -> path below the data root
     hostfile: str
     grace_s: float
+    lease_s: float | None = None  # without word between node and head for so long, it ends by itself
     cpus: float | None = None
     memory_mib: int | None = None
+    disk_mib: int | None = None  # that it may fill, with its job's directory
     units: tuple[str, ...] = ()
     account: Account | None = None  # None: whoever the worker runs as
     container: Container | None = None  # on nodes that run processes in containers

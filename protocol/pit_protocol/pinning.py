@@ -49,10 +49,18 @@ class PinnedContext(ssl.SSLContext):
 
     def wrap_socket(self, *args: Any, **options: Any) -> ssl.SSLSocket:
         wrapped = super().wrap_socket(*args, **options)
-        if _pin(wrapped.getpeercert(binary_form=True) or b"") not in self.pins:
+        try:
+            check_pin(self, wrapped)
+        except ssl.SSLError:
             wrapped.close()
-            raise ssl.SSLCertVerificationError("it is not the certificate that is known")
+            raise
         return wrapped
+
+
+def check_pin(context: PinnedContext, connection: ssl.SSLSocket | ssl.SSLObject) -> None:
+    """Raise an SSLError unless the other side has proved one of the certificates that the context knows."""
+    if _pin(connection.getpeercert(binary_form=True) or b"") not in context.pins:
+        raise ssl.SSLCertVerificationError("it is not the certificate that is known")
 
 
 def pinned_context(certificates: Iterable[str]) -> PinnedContext:

@@ -66,6 +66,8 @@ class KilledBy(StrEnum):
     REBOOT = "reboot"  # its machine restarted
     WORKER = "worker"  # could not be started, or is unknown to its worker
     RUNTIME = "runtime"  # the container engine, when it was started anew
+    LIMIT = "limit"  # it took more than it may
+    LEASE = "lease"  # its node had no word with the head for too long
 
 
 JOB_MOVES: dict[tuple[JobState, JobEvent], JobState] = {
