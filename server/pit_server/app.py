@@ -3,9 +3,10 @@
 import logging
 import secrets
 
-from flask import Flask, Response, jsonify
+from flask import Flask, Response, current_app, jsonify
 from sqlalchemy.exc import DBAPIError
 from werkzeug.exceptions import HTTPException
+from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from pit_protocol import API_PREFIX
@@ -13,16 +14,21 @@ from pit_protocol.problem import Problem
 from pit_server import tls
 from pit_server.api import BLUEPRINTS
 from pit_server.api.policy import admit
-from pit_server.bells import PREPARER, SCHEDULER, WATCHER, Bells
+from pit_server.bells import CLEANER, KEEPER, PREPARER, SCHEDULER, WATCHER, Bells
+from pit_server.dav.gate import MOUNT, Gate
 from pit_server.db import migrate
 from pit_server.db.database import Database
 from pit_server.duties import duty
+from pit_server.duties.cleaning import Cleaning
+from pit_server.duties.housekeeping import Housekeeping
 from pit_server.duties.preparing import Preparing
 from pit_server.duties.scheduling import Scheduling
 from pit_server.duties.watching import Watching
 from pit_server.head import Head
 from pit_server.services import cluster
+from pit_server.services import secrets as secrets_of_users
 from pit_server.services.registration import APPROVE, CLOSED, OPEN, Door
+from pit_server.services.room import Room
 from pit_server.services.throttle import TooMany
 from pit_server.settings import Settings
 from pit_server.store.paths import DataRoot
@@ -34,6 +40,7 @@ RETRY_AFTER_S = 2
 def create_head(settings: Settings) -> Head:
     """Open the books and the data root; both are made where they are missing."""
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    secrets_of_users.make_key(settings.home)
     bells = Bells()
     database = Database(settings.books, bells)
     migrate.upgrade(database)
@@ -42,9 +49,8 @@ def create_head(settings: Settings) -> Head:
     with database.write() as session:
         cluster_id = cluster.find_id(session)
     watching = Watching(database, settings.offline_after_s)
-    return Head(
-        settings, bells, database, data, Scheduling(database), watching, _door(settings, database), cluster_id
-    )
+    door, room = _door(settings, database), Room(settings)
+    return Head(settings, bells, database, data, Scheduling(database), watching, door, cluster_id, room)
 
 
 def _door(settings: Settings, database: Database) -> Door:
@@ -68,7 +74,10 @@ def start_duties(head: Head) -> None:
     """Let the head do what it does by itself, in threads of this process."""
     duty.start("scheduling", head.bells, SCHEDULER, head.scheduling)
     duty.start("preparing", head.bells, PREPARER, Preparing(head.database, head.data, head.settings))
+    duty.start("cleaning", head.bells, CLEANER, Cleaning(head.database, head.data, head.settings))
     duty.start("watching", head.bells, WATCHER, head.watching)
+    keeping = Housekeeping(head.database, head.data, head.room, head.settings)
+    duty.start("housekeeping", head.bells, KEEPER, keeping)
 
 
 def create_app(head: Head) -> Flask:
@@ -76,6 +85,7 @@ def create_app(head: Head) -> Flask:
     app.json.sort_keys = False  # type: ignore[attr-defined]
     app.extensions["pit"] = head
     app.before_request(admit)
+    app.wsgi_app = DispatcherMiddleware(app.wsgi_app, {MOUNT: Gate(head)})  # type: ignore[method-assign]
     if head.settings.proxies:
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=head.settings.proxies)  # type: ignore[method-assign]
     for blueprint in BLUEPRINTS:
@@ -103,6 +113,9 @@ def _http_error(error: HTTPException) -> Response:
 
 
 def _database_error(error: DBAPIError) -> Response:
+    head: Head = current_app.extensions["pit"]
+    if "full" in str(error.orig) and head.room.free_reserve():
+        log.error("the disk is full: the reserve is given up, so that beats and ends of jobs can be written")
     log.warning("the database is busy or away: %s", error.orig)
     response = _problem(
         Problem("database_busy", "the head's database does not answer", "try again", status=503)

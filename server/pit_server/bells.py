@@ -12,6 +12,8 @@ from contextlib import contextmanager
 SCHEDULER = "scheduler"  # something to place, or something became free
 PREPARER = "preparer"  # a job to prepare
 WATCHER = "watcher"  # a node's lease changed
+KEEPER = "keeper"  # something to tidy up
+CLEANER = "cleaner"  # nobody rings it: it works once a day
 STATUS = "status"  # anything `pit status` shows
 
 

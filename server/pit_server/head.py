@@ -7,6 +7,7 @@ from pit_server.db.database import Database
 from pit_server.duties.scheduling import Scheduling
 from pit_server.duties.watching import Watching
 from pit_server.services.registration import Door
+from pit_server.services.room import Room
 from pit_server.settings import Settings
 from pit_server.store.paths import DataRoot
 
@@ -21,3 +22,4 @@ class Head:
     watching: Watching
     door: Door
     cluster: str  # id of the cluster, made once
+    room: Room

@@ -11,6 +11,7 @@ from pit_protocol.problem import Problem
 
 PREFIX = "PIT_HEAD_"
 FILE_NAME = "head.toml"
+BEATS_IN_LEASE = 4  # of which all but one may be lost on the way
 CHOICES = {
     "tls": ("auto", "on", "off"),
     "registration": ("auto", "open", "approve", "closed"),
@@ -24,6 +25,14 @@ BOUNDS = {
     "proxies": (0, 10),
     "shm_mib": (1, 1 << 30),
     "max_pids": (1, 1 << 22),
+    "min_free_percent": (0.0, 99.0),
+    "reserve_mib": (0, 1 << 20),
+    "job_days": (0, 100_000),
+    "trash_days": (0, 100_000),
+    "max_upload_mib": (1, 1 << 40),
+    "max_tree_files": (1, 1 << 40),
+    "snapshot_days": (0, 1_000_000),
+    "max_disk_gib": (0, 1 << 22),
 }
 
 
@@ -46,17 +55,26 @@ class Settings:
     git_protocols: str = "https,ssh"  # what the head fetches from
     prepare_parallel: int = 2
     prepare_timeout_s: float = 600.0
-    max_diff_mib: int = 32
-    max_pack_mib: int = 1024
+    git_local_hosts: str = ""  # hosts on the head's own machine that it fetches from; `*`: all
+    max_upload_mib: int = 10240
+    max_tree_files: int = 1_000_000
+    max_tree_gib: float = 100.0
+    snapshot_days: float = 0.0  # how long after its end a job's code is kept; 0: for ever
     grace_s: float = 10.0  # between SIGTERM and SIGKILL
     hold_s: float = 5.0  # how long a quiet beat is held
     offline_after_s: float = 30.0  # a node silent for longer is offline
+    lost_after_s: float = 0.0  # without word for longer, the processes of a node end by themselves; 0: never
     token_days: int = 365
     image: str = "debian:stable"  # what containers run in where a job names none
     registries: str = "*"  # where images may come from: `registry.example.org,docker.io/library`
     pull: str = "missing"  # when a node fetches an image: missing, always, never
     shm_mib: int = 1024  # of a container's /dev/shm
     max_pids: int = 4096  # processes and threads in a container
+    max_disk_gib: int = 0  # that a process may fill on disk, with its job's directory; 0: no limit
+    min_free_percent: float = 2.0  # of the disk; with less, uploads and submissions are refused
+    reserve_mib: int = 64  # laid by on disk, to go on with when it is full; 0: nothing
+    job_days: int = 0  # after which an ended job's directory goes to the trash; 0: never
+    trash_days: int = 30  # after which what is in the trash is deleted; 0: never
 
     @property
     def books(self) -> str:
@@ -69,6 +87,10 @@ class Settings:
     @property
     def protocols(self) -> tuple[str, ...]:
         return tuple(part.strip() for part in self.git_protocols.split(",") if part.strip())
+
+    @property
+    def local_hosts(self) -> tuple[str, ...]:
+        return tuple(part.strip().lower() for part in self.git_local_hosts.split(",") if part.strip())
 
 
 def load(home: Path, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -95,6 +117,10 @@ def _check(settings: Settings) -> None:
         value = getattr(settings, name)
         if not least <= value <= most:
             raise Problem("bad_settings", f"{name} must be from {least} to {most}, not {value}")
+    shortest_s = BEATS_IN_LEASE * settings.hold_s
+    if 0 != settings.lost_after_s < shortest_s:
+        wanted = f"0 (never) or at least {BEATS_IN_LEASE} times hold_s, {shortest_s:g}"
+        raise Problem("bad_settings", f"lost_after_s must be {wanted}, not {settings.lost_after_s:g}")
 
 
 def _names() -> dict[str, type]:

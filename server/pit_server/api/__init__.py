@@ -6,16 +6,37 @@ from pit_server.api import (
     aliases,
     audit,
     door,
+    file_changes,
+    files,
     groups,
     job_files,
     jobs,
     me,
+    node_data,
     nodes,
     overview,
+    snapshots,
     uploads,
     users,
     worker,
 )
 
-_MODULES = (me, door, users, groups, aliases, uploads, jobs, job_files, overview, nodes, audit, worker)
+_MODULES = (
+    me,
+    door,
+    users,
+    groups,
+    aliases,
+    snapshots,
+    uploads,
+    jobs,
+    job_files,
+    overview,
+    nodes,
+    audit,
+    worker,
+    node_data,
+    files,
+    file_changes,
+)
 BLUEPRINTS: tuple[Blueprint, ...] = tuple(module.blueprint for module in _MODULES)

@@ -11,10 +11,10 @@ from sqlalchemy.orm import Session
 from pit_protocol.problem import Problem
 from pit_server.api.context import address, head
 from pit_server.api.policy import caller
-from pit_server.services import audit
+from pit_server.services import audit, secrets
 from pit_server.services.properties import Property
 
-SECRETS = ("password",)
+SECRETS = ("password", secrets.PREFIX)  # the latter with a host behind it
 
 
 @contextmanager
@@ -32,7 +32,9 @@ def deed(act: str, thing: str, detail: str = "") -> Iterator[Session]:
 
 def told(values: Sequence[tuple[Property, str, Any]]) -> str:
     """What was set, for the audit; of a secret only that it was."""
-    return ", ".join(name if name in SECRETS else f"{name}={_plain(value)}" for _, name, value in values)
+    return ", ".join(
+        name if name.startswith(SECRETS) else f"{name}={_plain(value)}" for _, name, value in values
+    )
 
 
 def _plain(value: Any) -> str:

@@ -33,7 +33,7 @@ def show(name: str) -> dict[str, Any]:
 def add(name: str) -> tuple[dict[str, Any], int]:
     values = read_all("group", groups.PROPERTIES, given_properties(), is_new=True)
     with deed("add", f"group:{name}", told(values)) as session:
-        columns = {prop: value for _, prop, value in values}
+        columns = {groups.COLUMNS.get(prop, prop): value for _, prop, value in values}
         groups.add(session, name, columns, now=time.time())
         head().data.make_group(name)
     return show(name), 201
@@ -48,7 +48,7 @@ def change(name: str) -> dict[str, Any]:
         for _, prop, value in values:
             if prop == "gid":
                 accounts.check_free(session, value, group_id=group.id)
-            setattr(group, prop, value)
+            setattr(group, groups.COLUMNS.get(prop, prop), value)
         session.flush()
     return show(name)
 

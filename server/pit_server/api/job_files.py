@@ -8,7 +8,8 @@ from pit_protocol.problem import Problem
 from pit_server.api.context import head, hold, number_argument, wait_argument
 from pit_server.api.policy import Who, allow, caller
 from pit_server.bells import job_bell
-from pit_server.services import jobs, log_view, usage
+from pit_server.services import code, jobs, log_view, usage
+from pit_server.services.sources import Sources
 from pit_server.store import archive
 
 blueprint = Blueprint("job_files", __name__, url_prefix="/jobs/<int:number>")
@@ -40,6 +41,22 @@ def show_usage(number: int) -> dict[str, Any]:
         return {"processes": usage.history(session, jobs.find(session, caller(), number).id)}
 
 
+@blueprint.get("/code")
+@allow(Who.USER)
+def download_code(number: int) -> Response:
+    headers = {"Content-Disposition": f'attachment; filename="job-{number}-code.tar"'}
+    return Response(code.archive(_sources(), _code(number)), mimetype="application/x-tar", headers=headers)
+
+
+@blueprint.get("/diff")
+@allow(Who.USER)
+def diff(number: int) -> Response | dict[str, Any]:
+    other = _code(int(number_argument("to", 0))) if "to" in request.args else None
+    if request.args.get("stat") == "yes":
+        return code.stat(_sources(), _code(number), other)
+    return Response(code.patch(_sources(), _code(number), other), mimetype="text/x-diff")
+
+
 @blueprint.get("/archive")
 @allow(Who.USER)
 def download(number: int) -> Response:
@@ -55,4 +72,15 @@ def download(number: int) -> Response:
         )
     name = f"job-{number}"
     headers = {"Content-Disposition": f'attachment; filename="{name}.tar.gz"'}
-    return Response(archive.stream(directory, name), mimetype="application/gzip", headers=headers)
+    # An ended job's archive is the same each time: who lost the connection gets the rest of it.
+    pieces = archive.skipped(archive.stream(directory, name), int(number_argument("offset", 0)))
+    return Response(pieces, mimetype="application/gzip", headers=headers)
+
+
+def _code(number: int) -> code.Code:
+    with head().database.read() as session:
+        return code.find(session, caller(), number, head().settings.home)
+
+
+def _sources() -> Sources:
+    return Sources(head().data, head().settings)

@@ -14,8 +14,10 @@ from pit_server.api.deeds import deed, told
 from pit_server.api.policy import Who, allow, caller
 from pit_server.bells import STATUS, job_bell
 from pit_server.db.database import ring_after_commit
-from pit_server.services import jobs, records, remotes
+from pit_server.services import jobs, origins, records
+from pit_server.services.origins import Origin
 from pit_server.services.properties import read_all
+from pit_server.services.sources import Sources
 
 blueprint = Blueprint("jobs", __name__, url_prefix="/jobs")
 
@@ -24,21 +26,13 @@ blueprint = Blueprint("jobs", __name__, url_prefix="/jobs")
 @allow(Who.USER)
 def submit() -> tuple[dict[str, Any], int]:
     submission = from_json(Submission, json_body())
+    head().room.demand_disk()
     wanted = jobs.check(submission, head().settings)
-    user_id, settings = caller().user_id or 0, head().settings
-    remotes.check_reachable(head().data, user_id, submission.snapshot, settings.protocols)
+    origin = _origin(submission)
 
     def accept() -> tuple[int, bool]:
         with head().database.write() as session:
-            return jobs.accept(
-                session,
-                caller(),
-                submission,
-                wanted,
-                head().data,
-                max_diff_mib=settings.max_diff_mib,
-                now=time.time(),
-            )
+            return jobs.accept(session, caller(), submission, wanted, origin, now=time.time())
 
     try:
         number, is_new = accept()
@@ -77,7 +71,9 @@ def stop(number: int) -> dict[str, Any]:
 def change(number: int) -> dict[str, Any]:
     values = read_all("job", jobs.PROPERTIES, given_properties())
     with deed("set", f"job:{number}", told(values)) as session:
-        jobs.find_to_change(session, caller(), number).title = values[0][2]
+        job = jobs.find_to_change(session, caller(), number)
+        for _, name, value in values:
+            setattr(job, jobs.COLUMNS[name], value)
         session.flush()
         ring_after_commit(session, STATUS)
     return _record(number)
@@ -106,6 +102,17 @@ def unshare(number: int, group: str) -> dict[str, Any]:
     with deed("unshare from group", f"job:{number}", group) as session:
         jobs.unshare(session, caller(), number, group)
     return _record(number)
+
+
+def _origin(submission: Submission) -> Origin:
+    """Where the snapshot comes from; git is asked outside of any session."""
+    sources = Sources(head().data, head().settings)
+    if submission.snapshot is not None:
+        return origins.of_submission(sources, caller().user_id or 0, submission.snapshot)
+    with head().database.read() as session:
+        job = jobs.find(session, caller(), submission.reruns or 0)
+        number, found, state = job.id, origins.origin_of(job), job.state
+    return origins.of_job(sources, number, found, state)
 
 
 def _record(number: int) -> dict[str, Any]:

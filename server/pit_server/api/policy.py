@@ -23,6 +23,7 @@ class Who(StrEnum):
     ADMIN = "admin"
     NODE = "node"
     JOIN = "join"  # a machine with the code that makes it a node
+    JOB = "job"  # a running one: it has its user's data by WebDAV, and nothing here
 
 
 def allow(who: Who, *, max_bytes: int = DEFAULT_LIMIT) -> Callable[[View], View]:
@@ -70,6 +71,8 @@ def _let_in(who: Who) -> None:
 
 
 def _kind(found: Caller) -> Who:
+    if found.attempt_id is not None:
+        return Who.JOB
     if found.user_id is not None:
         return Who.USER
     return Who.JOIN if found.joins else Who.NODE

@@ -36,7 +36,7 @@ def add(name: str) -> tuple[dict[str, Any], int]:
     now = time.time()
     with deed("add", f"user:{name}", told(values)) as session:
         user = people.add(session, name, now=now)
-        people.set_properties(session, caller(), user, values, now=now)
+        people.set_properties(session, caller(), user, values, home=head().settings.home, now=now)
     return show(name), 201
 
 
@@ -47,7 +47,7 @@ def change(name: str) -> dict[str, Any]:
     known = _named(name)
     with deed("set", f"user:{known}", told(values)) as session:
         user = people.find(session, caller(), known, lock=True)
-        people.set_properties(session, caller(), user, values, now=time.time())
+        people.set_properties(session, caller(), user, values, home=head().settings.home, now=time.time())
     return show(known)
 
 

@@ -50,6 +50,7 @@ class User(Base):
     approved_at: Mapped[float | None]
     removed_at: Mapped[float | None]  # the row stays: nobody else gets the name, and with it the jobs
     uid: Mapped[int | None]  # by an admin; None: one that goes with the id
+    quota_mib: Mapped[int | None]  # how much his home may hold; None: no limit
 
 
 class Group(Base):
@@ -62,6 +63,7 @@ class Group(Base):
     title: Mapped[str] = mapped_column(default="")
     created_at: Mapped[float]
     gid: Mapped[int | None]  # as a user's uid
+    quota_mib: Mapped[int | None]  # how much its directory may hold
 
 
 class Membership(Base):
@@ -117,12 +119,22 @@ class Audit(Base):
     address: Mapped[str]
 
 
+class Secret(Base):
+    """What a user gave the head to use on his behalf; sealed with a key that is not in the database."""
+
+    __tablename__ = "secret"
+    user_id: Mapped[int] = mapped_column(ForeignKey("user_account.id"), primary_key=True)
+    name: Mapped[str] = mapped_column(primary_key=True)  # such as `git.github.com`
+    sealed: Mapped[str]
+
+
 class Token(Base):
     """A bearer token of a user or of a node's worker; only the hash of its secret is kept."""
 
     __tablename__ = "token"
     __table_args__ = (
         CheckConstraint("(user_id IS NULL) <> (node_id IS NULL)", name="token_has_one_owner"),
+        Index("token_by_attempt", "attempt_id"),
         {"sqlite_autoincrement": True},
     )
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -134,6 +146,7 @@ class Token(Base):
     expires_at: Mapped[float | None]
     last_used_at: Mapped[float | None]
     joins: Mapped[bool] = mapped_column(default=False)  # good for nothing but to join its node, once
+    attempt_id: Mapped[int | None]  # a job's own: its user's data alone, and only while this runs
 
 
 class Node(Base):
@@ -156,6 +169,7 @@ class Node(Base):
     removed_at: Mapped[float | None]  # the row stays, for old jobs name it; it can be added again
     runtime: Mapped[str] = mapped_column(default="process")
     overlay: Mapped[str] = mapped_column(default="")  # network that its containers may join
+    trouble: Mapped[str] = mapped_column(default="")  # why it takes no new processes, by its worker
 
 
 class Resource(Base):
@@ -198,8 +212,14 @@ class Job(Base):
     branch: Mapped[str | None]
     commit_hash: Mapped[str | None]
     tree_hash: Mapped[str]
-    diff_sha256: Mapped[str | None]
+    committed_hash: Mapped[str | None]  # the tree without what was not committed
+    base_hash: Mapped[str | None]  # commit that the head had or fetched
+    store_id: Mapped[int | None]  # user whose store has the snapshot; None: of an older version, and gone
+    reruns: Mapped[int | None]  # number of the job whose snapshot this is
     diff_lines: Mapped[int]
+    diff_files: Mapped[int | None]  # what was not committed, as counted by the head
+    diff_added: Mapped[int | None]
+    diff_removed: Mapped[int | None]
     pack_sha256: Mapped[str | None]
     state: Mapped[str]
     outcome: Mapped[str | None]  # known from the moment it stops
@@ -209,6 +229,7 @@ class Job(Base):
     since: Mapped[float]  # when it came into its state
     removed_at: Mapped[float | None]
     image: Mapped[str | None]  # None: whatever is the default where it runs
+    is_kept: Mapped[bool] = mapped_column(default=False)  # its directory is not thrown away with age
 
 
 class Attempt(Base):
@@ -314,4 +335,17 @@ class Event(Base):
     to_state: Mapped[str]
     actor: Mapped[str]  # a user's name, `head`, or `node:<name>`
     reason: Mapped[str] = mapped_column(default="")
+    at: Mapped[float]
+
+
+class Discard(Base):
+    """Something in the trash, and where it came from."""
+
+    __tablename__ = "discard"
+    __table_args__ = (Index("discard_by_domain", "domain"), {"sqlite_autoincrement": True})
+    id: Mapped[int] = mapped_column(primary_key=True)
+    domain: Mapped[str]  # `user:anna`, `group:lab`, `job:7`
+    path: Mapped[str]  # below the domain, as in URLs; empty: all of it
+    place: Mapped[str] = mapped_column(unique=True)  # its name in the trash
+    actor: Mapped[str]
     at: Mapped[float]

@@ -30,6 +30,7 @@ class NodeView:
     memory_mib: int
     units: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # kind -> units
     labels: Mapping[str, str] = field(default_factory=dict)
+    trouble: str = ""  # why it takes no new processes though it is online
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from pit_grammar import ProcessGroup, Request
 from pit_server.scheduler.capacity import EVERYTHING, Access, NodeView, Room
 from pit_server.scheduler.fit import fit
 
+_NONE_ONLINE = "no node is online"
 _CLOSED = " for you; others are kept for groups that you are no member of"
 
 
@@ -19,6 +20,20 @@ def describe_lack(request: Request, rooms: Mapping[int, Room], access: Access = 
         if lack := _group_lack(group, allowed, access):
             return lack
     return "waits for room for all its processes at once"
+
+
+def add_troubles(lack: str, request: Request, nodes: Iterable[NodeView], access: Access = EVERYTHING) -> str:
+    """The lack, and which nodes would be there for the request were they not in trouble."""
+    sick = [node for node in nodes if node.trouble and _is_wanted(node, request, access)]
+    if not sick:
+        return lack
+    more = f"; and {len(sick) - 1} more" if len(sick) > 1 else ""
+    told = f"node {sick[0].name} takes no new processes: {sick[0].trouble}{more}"
+    return told if lack == _NONE_ONLINE else f"{lack}; {told}"
+
+
+def _is_wanted(node: NodeView, request: Request, access: Access) -> bool:
+    return any(Room(node).allows(group, access) for group in request.groups)
 
 
 def refuse_reason(request: Request, nodes: Iterable[NodeView], access: Access = EVERYTHING) -> str:
@@ -42,7 +57,7 @@ def refuse_reason(request: Request, nodes: Iterable[NodeView], access: Access = 
 
 def _group_lack(group: ProcessGroup, rooms: list[Room], access: Access) -> str:
     if not rooms:
-        return f"waits for {group.placement}, which is not online" if group.placement else "no node is online"
+        return f"waits for {group.placement}, which is not online" if group.placement else _NONE_ONLINE
     for need in group.gpus:
         wanted = need.low * group.count.low
         free = sum(room.free(need.kind, access) for room in rooms)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from pit_grammar import Request
 from pit_server.scheduler.capacity import EVERYTHING, Access, NodeView, Room
 from pit_server.scheduler.fit import ProcessPlacement, fit
-from pit_server.scheduler.lack import describe_lack, refuse_reason
+from pit_server.scheduler.lack import add_troubles, describe_lack, refuse_reason
 
 
 class Waiting(NamedTuple):
@@ -64,7 +64,7 @@ def plan(queue: Iterable[Waiting], nodes: Sequence[NodeView], idle: Sequence[Nod
             continue
         # What became impossible since it was accepted is told as such.
         lack = (refuse_reason(request, idle, access) if idle else "") or describe_lack(request, rooms, access)
-        reasons[number] = Reason(lack) if lack else _behind(reasons)
+        reasons[number] = Reason(add_troubles(lack, request, idle, access)) if lack else _behind(reasons)
         known[request, access] = Reason("waits behind {job}, which needs the same", number)
         for group in request.groups:
             for room in offer.values():

@@ -11,6 +11,7 @@ from pit_server.bells import job_bell
 from pit_server.db.database import AnyRow, Database
 from pit_server.db.models import Attempt, Node, Process
 from pit_server.services import audit, nodes, settling, usage
+from pit_server.services.inputs import storable
 from pit_server.services.orders import stream_of
 from pit_server.services.tokens import Caller
 from pit_server.store.paths import DataRoot
@@ -23,7 +24,9 @@ def receive(
     assert caller.node_id is not None  # noqa: S101 - the route admits workers only
     ids = {report.process for report in beat.reports} | {chunk.process for chunk in beat.chunks}
     with database.read() as session:
-        node = session.execute(select(Node.epoch, Node.state).where(Node.id == caller.node_id)).one()
+        node = session.execute(
+            select(Node.epoch, Node.state, Node.trouble).where(Node.id == caller.node_id)
+        ).one()
         known = nodes.troubles_of(session, caller.node_id) if beat.troubles is not None else {}
         mine = {
             row.id: row
@@ -41,7 +44,7 @@ def receive(
                 .where(Process.id.in_(ids))
             )
         }
-    if beat.epoch != node.epoch:
+    if beat.epoch != node.epoch or not node.epoch:  # none: no worker has begun a session yet
         raise Problem("stale_epoch", f"another worker speaks for node {caller.name} now", status=409)
     _refuse_foreign(database, caller, mine, now=now)
     rung = {
@@ -52,10 +55,7 @@ def receive(
         for report in beat.reports
         if report.process in mine and _is_news(data, mine[report.process], report)
     ]
-    told = {trouble.unit: trouble.reason for trouble in beat.troubles or ()}
-    if beat.troubles is not None and told != known:
-        with database.write() as session:
-            nodes.note_troubles(session, caller.node_id, beat.troubles)
+    _note_troubles(database, caller.node_id, beat, known, node.trouble)
     measured = [report for report in beat.reports if report.usage and report.process in mine]
     if measured:
         with database.write() as session:
@@ -66,6 +66,20 @@ def receive(
         )
     # After the reports, so that who follows the log sees a start before the output that came with it.
     database.bells.ring(name for name in rung if name)
+
+
+def _note_troubles(
+    database: Database, node_id: int, beat: Beat, known: Mapping[str, str], trouble_before: str
+) -> None:
+    """Write down what ails the node and its resources, if that has changed."""
+    told = {trouble.unit: trouble.reason for trouble in beat.troubles or ()}
+    if beat.troubles is not None and told != known:
+        with database.write() as session:
+            nodes.note_troubles(session, node_id, beat.troubles)
+    trouble = None if beat.trouble is None else storable(beat.trouble)[: nodes.MAX_NAME]
+    if trouble is not None and trouble != trouble_before:
+        with database.write() as session:
+            nodes.note_trouble(session, node_id, trouble)
 
 
 def _refuse_foreign(database: Database, caller: Caller, known: Mapping[int, AnyRow], *, now: float) -> None:

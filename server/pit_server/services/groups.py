@@ -5,17 +5,32 @@ from collections import defaultdict
 from collections.abc import Set
 from typing import Any
 
-from sqlalchemy import Select, delete, insert, select
+from sqlalchemy import Select, delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from pit_protocol.problem import Problem
-from pit_server.db.models import Group, JobGroup, Membership, Node, NodeGroup, Resource, ResourceGroup, User
+from pit_server.db.models import (
+    Discard,
+    Group,
+    JobGroup,
+    Membership,
+    Node,
+    NodeGroup,
+    Resource,
+    ResourceGroup,
+    User,
+)
 from pit_server.services import accounts, cluster, names, rights
-from pit_server.services.properties import Property, read_text
+from pit_server.services.properties import Property, read_size_mib, read_text, size_text
 from pit_server.services.rights import Act, Tie
 from pit_server.services.tokens import Caller
 
-PROPERTIES = (Property("title", read_text), Property("gid", accounts.read_number))
+PROPERTIES = (
+    Property("title", read_text),
+    Property("gid", accounts.read_number),
+    Property("quota", read_size_mib),
+)
+COLUMNS = {"quota": "quota_mib"}
 
 
 def variable_of(group: str) -> str:
@@ -70,6 +85,9 @@ def remove(session: Session, name: str) -> None:
             f"`pit remove-group node:{kept[0]} {name}` …",
         )
     session.execute(delete(JobGroup).where(JobGroup.group_id == group.id))
+    # What it has in the trash is nobody's: least of all that of the next group of this name.
+    left = Discard.domain == f"group:{name}"
+    session.execute(update(Discard).where(left).values(domain=f"removed:{name}"))
     session.delete(group)
     session.flush()
 
@@ -128,7 +146,8 @@ def records(session: Session, caller: Caller, name: str | None = None) -> list[d
         ties = caller.ties | ({Tie.MEMBER} if caller.name in members[group.id] else set())
         if rights.allows(Act.SEE_GROUP, ties):
             gid = accounts.gid_of(group.id, group.gid)
-            record |= {"members": members[group.id], "gid": gid}
+            quota = size_text(group.quota_mib)
+            record |= {"members": members[group.id], "gid": gid, "quota": quota}
         result.append(record)
     return result
 

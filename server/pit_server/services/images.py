@@ -7,6 +7,7 @@ from pit_server.settings import Settings
 
 HUB = "docker.io"
 MAX_NAME = 255
+ID = re.compile(r"(sha256:)?[0-9a-f]+")
 _HOST = r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?(?::[0-9]{1,5})?)"
 _PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
 NAME = re.compile(
@@ -21,6 +22,14 @@ def check(name: str, settings: Settings) -> str:
             "bad_image",
             f"{name[:80]!r} is no name of an image",
             "it looks like registry.example.org/lab/torch:2.3",
+            status=422,
+        )
+    if ID.fullmatch(name):
+        # To an engine it would name any image of the node, wherever that came from.
+        raise Problem(
+            "bad_image",
+            f"{name[:80]} may be an image's id",
+            f"write it with its tag: {name[:80]}:latest",
             status=422,
         )
     allowed = [part.strip() for part in settings.registries.split(",") if part.strip()]

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from pit_grammar import Request, RequestError, parse
 from pit_protocol.problem import Problem
 from pit_protocol.states import JobEvent, JobState, KilledBy, Outcome
-from pit_protocol.submission import MAX_COMMAND, MAX_TITLE, Snapshot, Submission
+from pit_protocol.submission import MAX_COMMAND, MAX_TITLE, Submission
 from pit_protocol.wire import MAX_NUMBER, to_json
 from pit_server.bells import PREPARER, STATUS, job_bell
 from pit_server.db.database import note_event, ring_after_commit
@@ -21,7 +21,8 @@ from pit_server.scheduler.lack import refuse_reason
 from pit_server.services import access, groups, images, lifecycle, node_views, remotes, rights
 from pit_server.services.aliases import Names
 from pit_server.services.inputs import check_text
-from pit_server.services.properties import Property, read_some_text
+from pit_server.services.origins import Origin
+from pit_server.services.properties import Property, read_some_text, read_yes_no
 from pit_server.services.rights import Act
 from pit_server.services.tokens import Caller
 from pit_server.settings import Settings
@@ -30,7 +31,8 @@ from pit_server.store.uploads import check_name
 
 MAX_KEY = 64
 MAX_NAME = 200
-PROPERTIES = (Property("title", read_some_text),)
+PROPERTIES = (Property("title", read_some_text), Property("keep", read_yes_no))
+COLUMNS = {"title": "title", "keep": "is_kept"}
 
 
 def check(submission: Submission, settings: Settings) -> Request:
@@ -41,7 +43,7 @@ def check(submission: Submission, settings: Settings) -> Request:
         check_text("command", submission.command, MAX_COMMAND, shortest=1)
     if submission.image is not None:
         images.check(submission.image, settings)
-    _check_snapshot(submission.snapshot, settings)
+    _check_snapshot(submission)
     try:
         return parse(submission.request)
     except RequestError as error:
@@ -53,9 +55,8 @@ def accept(
     caller: Caller,
     submission: Submission,
     request: Request,
-    data: DataRoot,
+    origin: Origin,
     *,
-    max_diff_mib: int,
     now: float,
 ) -> tuple[int, bool]:
     """Take a job in; its number, and whether it is new: the same submission sent twice is one job."""
@@ -73,10 +74,10 @@ def accept(
             )
         return known.id, False
     _check_possible(session, caller.user_id, request, submission.image)
-    _check_uploads(caller.user_id, submission.snapshot, data, max_diff_mib)
+    origin.check()
     if submission.continues is not None:
         _check_continued(session, caller, submission.continues)
-    job = _row(caller.user_id, submission, str(request), body, now)
+    job = _row(caller.user_id, submission, origin, str(request), body, now)
     session.add(job)
     session.flush()
     if not submission.private:
@@ -216,33 +217,19 @@ def _autoshare(session: Session, job: Job) -> None:
     session.execute(insert(JobGroup).from_select(["job_id", "group_id"], mine))
 
 
-def _check_snapshot(snapshot: Snapshot, settings: Settings) -> None:
-    remotes.check_hash("tree", snapshot.tree)
-    if snapshot.commit is not None:
-        remotes.check_hash("commit", snapshot.commit)
-        if snapshot.remote is None and snapshot.pack is None:
-            raise Problem("no_objects", "a commit needs a remote or a pack to come from", status=422)
-    if snapshot.remote is not None:
-        remotes.check_remote(snapshot.remote, settings.protocols)
-    for upload in (snapshot.diff, snapshot.pack):
-        if upload is not None:
-            check_name(upload)
+def _check_snapshot(submission: Submission) -> None:
+    snapshot = submission.snapshot
+    if (snapshot is None) == (submission.reruns is None):
+        raise Problem(
+            "bad_field", "a submission has either a snapshot or the number of a job to rerun", status=422
+        )
+    if snapshot is None:
+        return
+    remotes.check_snapshot(snapshot)
+    if snapshot.pack is not None:
+        check_name(snapshot.pack)
     check_text("branch", snapshot.branch or "", MAX_NAME)
     check_text("remote", snapshot.remote_name or "", MAX_NAME)
-
-
-def _check_uploads(user_id: int, snapshot: Snapshot, data: DataRoot, max_diff_mib: int) -> None:
-    for upload in (snapshot.diff, snapshot.pack):
-        if upload and not data.upload(user_id, upload).exists():
-            raise Problem("no_such_upload", f"upload {upload} is not here", "send it first", status=409)
-    # git needs several times a diff's size in memory to apply it.
-    if snapshot.diff and data.upload(user_id, snapshot.diff).stat().st_size > max_diff_mib * 1024 * 1024:
-        raise Problem(
-            "diff_too_large",
-            f"the diff is larger than {max_diff_mib} MiB",
-            "push large files, or let git ignore them",
-            status=413,
-        )
 
 
 def _check_continued(session: Session, caller: Caller, number: int) -> None:
@@ -260,8 +247,8 @@ def _body_hash(submission: Submission) -> str:
     return hashlib.sha256(json.dumps(to_json(submission), sort_keys=True).encode()).hexdigest()
 
 
-def _row(user_id: int, submission: Submission, request: str, body: str, now: float) -> Job:
-    snapshot = submission.snapshot
+def _row(user_id: int, submission: Submission, origin: Origin, request: str, body: str, now: float) -> Job:
+    snapshot = origin.snapshot
     return Job(
         user_id=user_id,
         submission_key=submission.key,
@@ -276,7 +263,10 @@ def _row(user_id: int, submission: Submission, request: str, body: str, now: flo
         branch=snapshot.branch,
         commit_hash=snapshot.commit,
         tree_hash=snapshot.tree,
-        diff_sha256=snapshot.diff,
+        committed_hash=snapshot.committed,
+        base_hash=snapshot.base,
+        store_id=origin.store_id,
+        reruns=submission.reruns,
         diff_lines=snapshot.diff_lines,
         pack_sha256=snapshot.pack,
         image=submission.image,
@@ -284,17 +274,4 @@ def _row(user_id: int, submission: Submission, request: str, body: str, now: flo
         attempt=1,
         created_at=now,
         since=now,
-    )
-
-
-def snapshot_of(job: Job) -> Snapshot:
-    return Snapshot(
-        tree=job.tree_hash,
-        commit=job.commit_hash,
-        remote=job.remote,
-        remote_name=job.remote_name,
-        branch=job.branch,
-        diff=job.diff_sha256,
-        diff_lines=job.diff_lines,
-        pack=job.pack_sha256,
     )

@@ -161,6 +161,7 @@ def move_process(
 _PROCESS = select(
     Process.id,
     Process.job_id,
+    Process.attempt_id,
     Process.node_id,
     Process.state,
     Process.group_index,

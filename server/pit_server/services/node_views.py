@@ -40,6 +40,10 @@ def shown_state(node: Node) -> str:
 
 def is_open(node: Node) -> bool:
     """Whether new processes may be placed there."""
+    return _is_in_service(node) and not node.trouble
+
+
+def _is_in_service(node: Node) -> bool:
     return bool(node.state == node.service == NodeState.ONLINE)
 
 
@@ -66,6 +70,7 @@ def views(session: Session, *, idle: bool = False) -> list[NodeView]:
                 node.memory_mib - memory,
                 free,
                 dict(node.labels),
+                node.trouble if _is_in_service(node) else "",
             )
         )
     return result
@@ -92,6 +97,7 @@ def records(session: Session, caller: Caller, name: str | None = None) -> list[d
             "labels": node.labels,
             "groups": groups.get(node.id, []),
             "runtime": node.runtime,
+            "trouble": node.trouble,
             "resources": resources.get(node.id, []),
         }
         for node in nodes

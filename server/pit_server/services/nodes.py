@@ -191,6 +191,12 @@ def note_troubles(session: Session, node_id: int, troubles: Sequence[Trouble]) -
     ring_after_commit(session, SCHEDULER, STATUS)
 
 
+def note_trouble(session: Session, node_id: int, trouble: str) -> None:
+    """Remember why a node takes no new processes; empty: it does."""
+    session.execute(update(Node).where(Node.id == node_id).values(trouble=trouble))
+    ring_after_commit(session, SCHEDULER, STATUS)
+
+
 def troubles_of(session: Session, node_id: int) -> dict[str, str]:
     """What is remembered of the node's resources, by unit."""
     query = select(Resource.unit, Resource.trouble).where(

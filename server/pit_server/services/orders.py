@@ -27,6 +27,7 @@ from pit_server.settings import Settings
 from pit_server.store.logs import LogStream
 from pit_server.store.paths import DataRoot, relative_paths
 
+LEASE_PART = 0.9  # so that processes have ended on their node before the head takes them for lost
 _COLUMNS = (
     Process.id,
     Process.job_id,
@@ -153,8 +154,10 @@ def _spec(
         paths=places,
         hostfile="".join(f"{host} slots={count}\n" for host, count in _hosts(peers).items()),
         grace_s=settings.grace_s,
+        lease_s=float(int(LEASE_PART * settings.lost_after_s)) or None,
         cpus=amounts[CPU] / 1000 if CPU in amounts else None,
         memory_mib=amounts.get(MEMORY),
+        disk_mib=settings.max_disk_gib * 1024 or None,
         units=units,
     )
 

@@ -1,6 +1,7 @@
 """Users: their accounts, and what changes them."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import delete, select, update
@@ -9,14 +10,16 @@ from sqlalchemy.orm import Session
 from pit_protocol.problem import Problem
 from pit_protocol.states import JobState
 from pit_server.db.models import Group, Job, Membership, User
-from pit_server.services import accounts, cluster, groups, names, rights, tokens
+from pit_server.services import accounts, cluster, groups, names, rights, secrets, tokens
 from pit_server.services.properties import (
     Property,
     read_email,
     read_names,
     read_raw,
+    read_size_mib,
     read_some_text,
     read_yes_no,
+    size_text,
 )
 from pit_server.services.rights import Act, Tie
 from pit_server.services.tokens import Caller
@@ -30,6 +33,8 @@ PROPERTIES = (
     Property("admin", read_yes_no, Act.GOVERN_ACCOUNT),
     Property("active", read_yes_no, Act.GOVERN_ACCOUNT),
     Property("uid", accounts.read_number, Act.GOVERN_ACCOUNT),
+    Property("quota", read_size_mib, Act.GOVERN_ACCOUNT),
+    Property(secrets.PREFIX, secrets.read, Act.CHANGE_ACCOUNT),
 )
 COLUMNS = {
     "full_name": "full_name",
@@ -37,6 +42,7 @@ COLUMNS = {
     "admin": "is_admin",
     "active": "is_active",
     "uid": "uid",
+    "quota": "quota_mib",
 }
 
 
@@ -85,6 +91,7 @@ def set_properties(
     user: User,
     values: Sequence[tuple[Property, str, Any]],
     *,
+    home: Path,
     now: float,
 ) -> None:
     """Change an account as far as the caller may, or not at all; of a password the hash is given."""
@@ -95,6 +102,8 @@ def set_properties(
             user.password_hash = value
         elif name == "autoshare":
             _set_autoshare(session, user, value)
+        elif name.startswith(secrets.PREFIX):
+            secrets.put(session, home, user.id, name.lower(), value)
         else:
             if name in ("admin", "active") and not value:
                 _check_not_last_admin(session, user)
@@ -118,6 +127,7 @@ def remove(session: Session, caller: Caller, user: User, *, now: float) -> None:
         why = f"{names.jobs(numbers)} not ended"
         raise names.in_use(f"user {user.name}", why, f"`pit stop {numbers[0]}` …")
     tokens.revoke_all(session, user_id=user.id)
+    secrets.forget_all(session, user.id)
     session.execute(delete(Membership).where(Membership.user_id == user.id))
     user.is_active = user.is_admin = False
     user.password_hash, user.removed_at = None, now
@@ -130,7 +140,7 @@ def records(session: Session, caller: Caller, name: str | None = None) -> list[d
     users = session.execute(query.where(User.name == name) if name else query).scalars().all()
     memberships = groups.names_by_user(session)
     mine = set(memberships[caller.user_id or 0])
-    shares = _autoshares(session)
+    shares, hosts = _autoshares(session), secrets.hosts(session)
     result = []
     for user in users:
         shown = groups.shown_of(caller, mine, memberships[user.id])
@@ -142,7 +152,9 @@ def records(session: Session, caller: Caller, name: str | None = None) -> list[d
                 "active": user.is_active,
                 "state": _state(user),
                 "autoshare": shares.get(user.id, []),
+                "git": hosts.get(user.id, []),
                 "uid": accounts.uid_of(user.id, user.uid),
+                "quota": size_text(user.quota_mib),
                 "created_at": user.created_at,
             }
         result.append(record)

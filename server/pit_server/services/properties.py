@@ -1,5 +1,6 @@
 """Properties of things, as users type them: which there are, who may set them, how they are read."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,8 @@ from pit_server.services.rights import Act
 
 MAX_TEXT = 200
 MAX_EMAIL = 254
+UNITS_MIB = {"M": 1, "G": 1024, "T": 1024 * 1024}
+MOST_DIGITS = 10  # of a number: uids of directories are large
 
 
 @dataclass(frozen=True)
@@ -94,11 +97,33 @@ def read_count(name: str, text: str) -> int | None:
     """A whole number from 1 on; empty for the default."""
     if not text.strip():
         return None
-    if not text.isascii() or not text.isdecimal() or not 0 < len(text) < 7 or int(text) < 1:
+    if not text.isascii() or not text.isdecimal() or not 0 < len(text) <= MOST_DIGITS or int(text) < 1:
         raise Problem(
             f"bad_{name}", f"{name} must be a whole number from 1 on, not {text[:40]!r}", status=422
         )
     return int(text)
+
+
+def read_size_mib(name: str, text: str) -> int | None:
+    """A size such as `500M`, `100G` or `1.5T` in MiB; empty for no limit."""
+    text = text.strip()
+    if not text:
+        return None
+    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)([MGT])i?B?", text)
+    size = int(float(match[1]) * UNITS_MIB[match[2]]) if match else 0
+    if not 0 < size < 1 << 40:
+        raise Problem(
+            f"bad_{name}", f"{name} must be a size such as 500M, 100G or 1.5T, not {text[:40]!r}", status=422
+        )
+    return size
+
+
+def size_text(mib: int | None) -> str:
+    """The inverse of `read_size_mib`."""
+    if mib is None:
+        return ""
+    unit = next(unit for unit in ("T", "G", "M") if mib % UNITS_MIB[unit] == 0)
+    return f"{mib // UNITS_MIB[unit]}{unit}"
 
 
 def read_names(name: str, text: str) -> tuple[str, ...]:

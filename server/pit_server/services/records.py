@@ -15,7 +15,7 @@ from pit_protocol.wire import to_json
 from pit_server.db.database import AnyRow
 from pit_server.db.models import Allocation, Event, Group, Job, JobGroup, Node, Process, User
 from pit_server.scheduler.plan import Reason
-from pit_server.services import jobs, usage
+from pit_server.services import origins, usage
 from pit_server.services.access import visible
 from pit_server.services.inputs import parse_number
 from pit_server.services.node_views import PORT
@@ -98,17 +98,29 @@ def record(
     return {
         **_summary(row, _why(session, caller, [row], reasons), usage.means(session, [job.id])),
         "image": job.image,
+        "keep": job.is_kept,
         "command": job.command,
         "continues": job.continues,
         "attempt": job.attempt,
         "groups": _group_names(session, job.id),
-        "snapshot": to_json(jobs.snapshot_of(job)),
+        "snapshot": _snapshot(job),
+        "reruns": job.reruns,
         "result": result,
         "events": [_event(event, names) for event in events],
         "processes": [
             _process(row.Process, row.name, shares[row.Process.id])
             for row in sorted(processes, key=lambda row: (row.Process.attempt_id, row.Process.rank))
         ],
+    }
+
+
+def _snapshot(job: Job) -> dict[str, Any]:
+    dirty = None if job.commit_hash is None else job.committed_hash != job.tree_hash
+    counted = {"files": job.diff_files, "added": job.diff_added, "removed": job.diff_removed}
+    return {
+        **to_json(origins.snapshot_of(job)),
+        "dirty": dirty,
+        **{f"diff_{name}": count for name, count in counted.items()},
     }
 
 

@@ -11,13 +11,15 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from pit_protocol.problem import Problem
-from pit_server.db.database import Database
+from pit_server.db.database import AnyRow, Database
 from pit_server.db.models import Fact, User
 from pit_server.services import audit, people, tokens
 from pit_server.services.inputs import check_text
 from pit_server.services.passwords import Passwords
 from pit_server.services.properties import read_email, read_some_text
+from pit_server.services.remembered import Remembered
 from pit_server.services.throttle import Throttle
+from pit_server.services.tokens import Caller
 
 SETUP_CODE = "setup_code_sha256"
 MAX_LABEL = 100
@@ -62,22 +64,40 @@ class Door:
         self._token_s = token_days * tokens.DAY_S
         self.passwords = Passwords(cost)
         self._throttle = Throttle(per_minute)
+        self._remembered = Remembered()
 
     def log_in(self, login: Login, address: str, *, now: float) -> Issued:
         """A token for who knows the password; nobody learns whether it was the name that was wrong."""
+        user = self._check(login, address, now=now)
+        return self._issue(user.id, user.name, login.label, address, now=now)
+
+    def admit(self, name: str, password: str, address: str, *, now: float) -> Caller:
+        """Who knows the password, for one request and without a token; as strict as `log_in`."""
+        login = Login(name, password)
+        _check_lengths(password, "")
+        user = self._find(name)
+        if user is None or not self._remembered.knows(name, password, user.password_hash):
+            user = self._check(login, address, now=now)
+            self._remembered.keep(name, password, user.password_hash)
+        if not user.is_active:
+            raise tokens.inactive(user.name)
+        return Caller(user.id, None, user.name, user.full_name, user.is_admin)
+
+    def _find(self, name: str) -> AnyRow | None:
+        if not _is_storable(name):
+            return None
+        columns = (User.id, User.name, User.full_name, User.password_hash, User.is_active, User.is_admin)
+        with self._database.read() as session:
+            return session.execute(
+                select(*columns).where(User.name == name, User.removed_at.is_(None))
+            ).one_or_none()
+
+    def _check(self, login: Login, address: str, *, now: float) -> AnyRow:
+        """The user with this name and password, if he is active; raises a Problem, or TooMany."""
         _check_lengths(login.password, login.label)
         keys = (f"name:{login.name[:64]}", f"address:{address}")
         self._throttle.take(*keys)
-        with self._database.read() as session:
-            user = (
-                session.execute(
-                    select(User.id, User.name, User.password_hash, User.is_active).where(
-                        User.name == login.name, User.removed_at.is_(None)
-                    )
-                ).one_or_none()
-                if _is_storable(login.name)
-                else None
-            )
+        user = self._find(login.name)
         # Without a session: it takes a quarter of a second, by design.
         if not self.passwords.is_right(login.password, user.password_hash if user else None) or user is None:
             with self._database.write() as session:
@@ -93,7 +113,7 @@ class Door:
         self._throttle.give_back(*keys)
         if not user.is_active:
             raise tokens.inactive(user.name)
-        return self._issue(user.id, user.name, login.label, address, now=now)
+        return user
 
     def register(self, wanted: Registration, address: str, *, now: float) -> Issued | None:
         """Make an account; None where an admin has to approve it first."""

@@ -23,6 +23,8 @@ class Act(StrEnum):
     GOVERN_ACCOUNT = "govern an account"
     LEAVE_GROUP = "leave a group"
     SEE_GROUP = "see a group"
+    USE_HOME = "use a home's files"
+    USE_GROUP = "use a group's files"
     REVOKE_TOKEN = "revoke a token"  # noqa: S105 - an act, no secret
 
 
@@ -35,6 +37,8 @@ RIGHTS: dict[Act, Set[Tie]] = {
     Act.GOVERN_ACCOUNT: {Tie.ADMIN},
     Act.LEAVE_GROUP: {Tie.OWNER, Tie.ADMIN},
     Act.SEE_GROUP: {Tie.MEMBER, Tie.ADMIN},
+    Act.USE_HOME: {Tie.OWNER, Tie.ADMIN},
+    Act.USE_GROUP: {Tie.MEMBER, Tie.ADMIN},
     Act.REVOKE_TOKEN: {Tie.OWNER, Tie.ADMIN},
 }
 

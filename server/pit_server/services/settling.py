@@ -10,11 +10,12 @@ from pit_protocol.states import JobEvent, JobState, KilledBy, Outcome, ProcessEv
 from pit_server.bells import SCHEDULER
 from pit_server.db.database import AnyRow, ring_after_commit
 from pit_server.db.models import Allocation
-from pit_server.services import lifecycle
+from pit_server.services import lifecycle, tokens
 from pit_server.services.inputs import storable
 from pit_server.services.lifecycle import JobNow
 
 MAX_IMAGE = 500
+NODE_LOST = (KilledBy.REBOOT, KilledBy.LEASE)
 
 # What a worker's report of a state means as an event.
 REPORTED = {
@@ -71,18 +72,20 @@ def _end(session: Session, process: AnyRow, report: Report, *, now: float, actor
 
 def _settle(session: Session, job: JobNow, process: AnyRow, report: Report, *, now: float) -> None:
     """Draw the consequences of a process's end for its job."""
-    if report.exit_code != 0 and job.state in (JobState.STARTING, JobState.RUNNING):
+    # One that was ended has not done its work, though it may say so.
+    if (report.exit_code != 0 or report.killed_by) and job.state in (JobState.STARTING, JobState.RUNNING):
         name = f"{process.group_index}.{process.process_index}"
         job = lifecycle.stop(
             session,
             job,
             by=KilledBy.JOB,
-            outcome=Outcome.LOST if report.killed_by is KilledBy.REBOOT else Outcome.FAILED,
+            outcome=Outcome.LOST if report.killed_by in NODE_LOST else Outcome.FAILED,
             reason=f"process {name} {_how_ended(report)}",
             now=now,
             process_id=process.id,
         )
     if not lifecycle.list_live(session, job.number):
+        tokens.end_of_attempt(session, process.attempt_id)
         outcome = job.outcome or Outcome.SUCCEEDED
         lifecycle.advance(session, job, JobEvent.SETTLED, now=now, outcome=outcome, reason=job.reason)
 

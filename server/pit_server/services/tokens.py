@@ -11,7 +11,8 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
 from pit_protocol.problem import Problem
-from pit_server.db.models import Node, Token, User
+from pit_server.db.database import AnyRow
+from pit_server.db.models import IS_LIVE, Node, Process, Token, User
 from pit_server.services import names, rights
 from pit_server.services.rights import Act, Tie
 
@@ -33,6 +34,7 @@ class Caller:
     is_admin: bool = False
     token_id: int = 0
     joins: bool = False
+    attempt_id: int | None = None  # a job's own token: its user's data, while the attempt runs
 
     @property
     def actor(self) -> str:
@@ -54,6 +56,7 @@ def issue(
     expires_at: float | None,
     label: str = "",
     joins: bool = False,
+    attempt_id: int | None = None,
 ) -> tuple[int, str]:
     """Make a token for a user or for a node; its id, and its text, which is shown here and never again."""
     secret = secrets.token_urlsafe(32)
@@ -65,6 +68,7 @@ def issue(
         created_at=now,
         expires_at=expires_at,
         joins=joins,
+        attempt_id=attempt_id,
     )
     session.add(token)
     session.flush()
@@ -80,6 +84,7 @@ _CALLER = (
         Token.expires_at,
         Token.last_used_at,
         Token.joins,
+        Token.attempt_id,
         User.name,
         User.full_name,
         User.is_admin,
@@ -101,10 +106,20 @@ def find_caller(session: Session, text: str, *, now: float) -> tuple[Caller, boo
         raise Problem("expired_token", "the token has expired", HOW_TO_RENEW, status=401)
     if row.user_id is not None and not row.is_active:
         raise inactive(row.name)
+    if row.attempt_id is not None:
+        return _job(session, row), False
     stale = row.last_used_at is None or now - row.last_used_at > NOTE_USE_AFTER_S
     if row.user_id is None:
         return Caller(None, row.node_id, row.node, token_id=row.id, joins=row.joins), stale
     return Caller(row.user_id, None, row.name, row.full_name, row.is_admin, row.id), stale
+
+
+def _job(session: Session, row: AnyRow) -> Caller:
+    """A job's own token: never an admin's, and nobody's once nothing of its attempt runs any more."""
+    live = select(Process.id).where(Process.attempt_id == row.attempt_id, IS_LIVE).limit(1)
+    if not session.execute(live).first():
+        raise Problem("expired_token", "the job of this token has ended", status=401)
+    return Caller(row.user_id, None, row.name, row.full_name, token_id=row.id, attempt_id=row.attempt_id)
 
 
 def inactive(name: str) -> Problem:
@@ -123,6 +138,7 @@ def note_use(session: Session, token_id: int, *, now: float) -> None:
 def records(session: Session, caller: Caller, whose: str = "") -> list[dict[str, Any]]:
     """The caller's tokens; for admins those of the user `whose`, or of all."""
     query = select(Token, User.name).join(User, User.id == Token.user_id).order_by(Token.id)
+    query = query.where(Token.attempt_id.is_(None))  # those of jobs come and go by themselves
     if whose and whose != caller.name:
         rights.demand(Act.REVOKE_TOKEN, caller.ties, f"the tokens of {whose}")
         if whose != ALL and not session.execute(select(User.id).where(User.name == whose)).first():
@@ -171,6 +187,12 @@ def revoke_all(session: Session, *, user_id: int | None = None, node_id: int | N
     """End all tokens of a user or of a node."""
     owner = Token.user_id == user_id if user_id is not None else Token.node_id == node_id
     session.execute(delete(Token).where(owner))
+
+
+def end_of_attempt(session: Session, attempt_id: int, label: str | None = None) -> None:
+    """End the tokens of an attempt; with `label` those alone."""
+    mine = Token.attempt_id == attempt_id
+    session.execute(delete(Token).where(mine if label is None else mine & (Token.label == label)))
 
 
 def _digest(secret: str) -> str:

@@ -1,60 +1,102 @@
-"""A directory as a stream of `.tar.gz`, walked so that no symlink leads out of it.
+"""Directories and files as a stream of tar, walked so that no symlink leads out of them.
 
-The directory may change meanwhile, even by a hostile job: every step goes by descriptor and
-follows no link, and what is neither file, directory nor link is left out.
+They may change meanwhile, even by a hostile job: every step goes by descriptor and follows no link,
+and what is neither file, directory nor link is left out.
 """
 
 import errno
-import gzip
-import io
 import os
 import stat
-import tarfile
-from collections.abc import Generator, Iterator
+import zlib
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
+from pit_protocol.problem import Problem
+from pit_protocol.tar_reader import DIRECTORY, FILE, LINK, Member
+from pit_protocol.tar_writer import ended, header, padding, sealed
+from pit_server.store.beneath import Domain, is_part, names_in
+
 BLOCK = 256 * 1024
+GZIP = 31  # zlib's name for a gzip header and trailer
 NO_FOLLOW = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def stream(directory: Path, prefix: str) -> Iterator[bytes]:
-    """The archive of `directory`, everything in it below `prefix`, in pieces."""
-    outlet = _Outlet()
+    """The `.tar.gz` of `directory`, everything in it below `prefix`, in pieces."""
     root = os.open(directory, NO_FOLLOW | os.O_DIRECTORY)
     try:
-        with (
-            gzip.GzipFile(fileobj=outlet, mode="wb", compresslevel=1, mtime=0) as packed,
-            tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as tar,
-        ):
-            for _ in _add_directory(tar, root, prefix):
-                if outlet.size >= BLOCK:
-                    yield outlet.take()
+        yield from packed(gathered(ended(_directory(root, prefix))))
     finally:
         os.close(root)
-    yield outlet.take()
 
 
-class _Outlet(io.RawIOBase):
-    """A file to write to whose content is taken away piece by piece."""
-
-    def __init__(self) -> None:
-        self._pieces: list[bytes] = []
-        self.size = 0
-
-    def write(self, data: bytes) -> int:  # type: ignore[override]
-        self._pieces.append(bytes(data))
-        self.size += len(data)
-        return len(data)
-
-    def take(self) -> bytes:
-        data, self._pieces, self.size = b"".join(self._pieces), [], 0
-        return data
+def whole(domain: Domain, path: str, prefix: str) -> Iterator[bytes]:
+    """The tar of one directory of a domain."""
+    with domain.directory(path) as root:
+        yield from gathered(sealed(_directory(root, prefix), prefix))
 
 
-def _add_directory(tar: tarfile.TarFile, root: int, name: str) -> Iterator[None]:
-    """Add a directory and all below it; with a stack of its own, for a job may nest as deep as it likes."""
-    tar.addfile(_info(name, os.fstat(root), tarfile.DIRTYPE))
-    stack = [(root, name, iter(_entries(root)))]
+def selected(domain: Domain, path: str, names: Iterable[str]) -> Iterator[bytes]:
+    """The tar of some files and links below `path`, under the names given; what is gone is left out."""
+    yield from gathered(sealed(_selected(domain, path, names)))
+
+
+def gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same in fewer pieces: each that is sent costs time."""
+    waiting: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        waiting.append(piece)
+        size += len(piece)
+        if size >= BLOCK:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    yield b"".join(waiting)
+
+
+def packed(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same as gzip; fast rather than small."""
+    pack = zlib.compressobj(1, wbits=GZIP)
+    for piece in pieces:
+        if some := pack.compress(piece):
+            yield some
+    yield pack.flush()
+
+
+def skipped(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
+    """What comes after the first `size` bytes."""
+    for piece in pieces:
+        if size >= len(piece):
+            size -= len(piece)
+        else:
+            yield piece[size:]
+            size = 0
+
+
+def _selected(domain: Domain, path: str, names: Iterable[str]) -> Iterator[bytes]:
+    at_hand, place = "", -1  # files of one directory come one after the other
+    try:
+        for name in names:
+            above, _, last = name.rpartition("/")
+            with suppress(Problem, FileNotFoundError):
+                if place < 0 or above != at_hand:
+                    below = domain.open_directory("/".join(filter(None, (path, above))))
+                    if place >= 0:
+                        os.close(place)
+                    at_hand, place = above, below
+                found = yield from _entry(place, last, name)
+                if found is not None:
+                    os.close(found)  # a directory stands for itself alone
+    finally:
+        if place >= 0:
+            os.close(place)
+
+
+def _directory(root: int, name: str) -> Iterator[bytes]:
+    """A directory and all below it; with a stack of its own, for a job may nest as deep as it likes."""
+    yield _header(name, os.fstat(root), DIRECTORY)
+    stack = [(root, name, iter(names_in(root)))]
     try:
         while stack:
             directory, path, entries = stack[-1]
@@ -66,26 +108,21 @@ def _add_directory(tar: tarfile.TarFile, root: int, name: str) -> Iterator[None]
                 continue
             inside = f"{path}/{entry}"
             try:
-                below = yield from _add_entry(tar, directory, entry, inside)
+                below = None if is_part(entry) else (yield from _entry(directory, entry, inside))
             except FileNotFoundError:
                 continue  # gone since it was listed
             if below is not None:
-                stack.append((below, inside, iter(_entries(below))))
-            yield
+                stack.append((below, inside, iter(names_in(below))))
     finally:
         for directory, _, _ in stack[1:]:
             os.close(directory)
 
 
-def _add_entry(
-    tar: tarfile.TarFile, directory: int, entry: str, path: str
-) -> Generator[None, None, int | None]:
-    """Add one entry; a descriptor to go on with if it is a directory."""
+def _entry(directory: int, entry: str, path: str) -> Generator[bytes, None, int | None]:
+    """One entry; a descriptor to go on with if it is a directory."""
     status = os.stat(entry, dir_fd=directory, follow_symlinks=False)
     if stat.S_ISLNK(status.st_mode):
-        info = _info(path, status, tarfile.SYMTYPE)
-        info.linkname = os.readlink(entry, dir_fd=directory)
-        tar.addfile(info)
+        yield _header(path, status, LINK, os.readlink(entry, dir_fd=directory))
         return None
     if not (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)):
         return None
@@ -97,40 +134,27 @@ def _add_entry(
         raise
     opened = os.fstat(descriptor)
     if stat.S_ISDIR(opened.st_mode):
-        tar.addfile(_info(path, opened, tarfile.DIRTYPE))
+        yield _header(path, opened, DIRECTORY)
         return descriptor
     try:
         if stat.S_ISREG(opened.st_mode):
-            yield from _add_file(tar, descriptor, path)
+            yield _header(path, opened, FILE)
+            yield from _content(descriptor, opened.st_size)
     finally:
         os.close(descriptor)
     return None
 
 
-def _entries(directory: int) -> list[str]:
-    return sorted(os.listdir(directory))
-
-
-def _add_file(tar: tarfile.TarFile, descriptor: int, path: str) -> Iterator[None]:
-    info = _info(path, os.fstat(descriptor), tarfile.REGTYPE)
-    info.size = os.fstat(descriptor).st_size
-    tar.addfile(info)
-    assert tar.fileobj is not None  # noqa: S101 - open for writing
-    left = info.size
+def _content(descriptor: int, size: int) -> Iterator[bytes]:
+    left = size
     while left:
         # A file that shrinks meanwhile is filled up: its size is in the header already.
         data = os.read(descriptor, min(BLOCK, left)) or b"\0" * min(BLOCK, left)
-        tar.fileobj.write(data)
         left -= len(data)
-        yield
-    padding = -info.size % tarfile.BLOCKSIZE
-    tar.fileobj.write(b"\0" * padding)
-    tar.offset += info.size + padding
+        yield data
+    yield padding(size)
 
 
-def _info(name: str, status: os.stat_result, kind: bytes) -> tarfile.TarInfo:
-    info = tarfile.TarInfo(name)
-    info.type = kind
-    info.mode = stat.S_IMODE(status.st_mode) & 0o777  # neither setuid nor setgid leave the head
-    info.mtime = int(status.st_mtime)
-    return info
+def _header(name: str, status: os.stat_result, kind: bytes, target: str = "") -> bytes:
+    mode = stat.S_IMODE(status.st_mode)
+    return header(Member(name, kind, mode, status.st_size, status.st_mtime, target))

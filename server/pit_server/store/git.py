@@ -1,23 +1,52 @@
 """Running git on the head: fixed arguments, a clean environment, never in a tree that a job could write."""
 
+import contextlib
 import os
+import resource
 import signal
 import subprocess
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import IO
 
 CONFIG = (
     "core.hooksPath=/dev/null",
+    "core.protectHFS=true",
+    "core.protectNTFS=true",
+    # What is larger is streamed, and neither diffed nor held in memory.
+    "core.bigFileThreshold=16m",
+    "core.packedGitWindowSize=32m",
+    "core.packedGitLimit=256m",
+    "core.compression=1",
     "http.followRedirects=false",
     "http.lowSpeedLimit=1000",
     "http.lowSpeedTime=30",
     "transfer.fsckObjects=true",
     "transfer.bundleURI=false",
     "submodule.recurse=false",
+    "pack.threads=2",
     "gc.auto=0",
-    "core.compression=1",
+    "tar.umask=0022",
 )
+# Flaws that old projects have in their history, and that can do no harm.
+HARMLESS = (
+    "zeroPaddedFilemode",
+    "zeroPaddedDate",
+    "badTimezone",
+    "badDate",
+    "badEmail",
+    "missingEmail",
+    "missingNameBeforeEmail",
+    "missingSpaceBeforeEmail",
+    "missingSpaceBeforeDate",
+    "multipleAuthors",
+    "nulInCommit",
+)
+BLOCK = 256 * 1024
+MAX_MEMORY = 4 << 30  # address space of one git process: a small pack can unfold to anything
 
 
 class GitFailed(Exception):
@@ -25,54 +54,107 @@ class GitFailed(Exception):
 
 
 @dataclass(frozen=True)
+class Access:
+    """How git reaches a remote: what it may speak, where to, and with whose credentials."""
+
+    config: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+NO_ACCESS = Access()
+
+
+def say_nothing(_text: str) -> None:
+    """For questions whose answer may be no."""
+
+
+@dataclass(frozen=True)
 class Git:
-    """git on one bare repository."""
+    """git on one bare repository; without access it speaks to no remote."""
 
     directory: Path
-    protocols: tuple[str, ...]
     timeout_s: float
-    say: Callable[[str], None]  # what git has to tell goes into the job's log
+    say: Callable[[str], None] = say_nothing  # what git has to tell goes into the job's log
+    access: Access = NO_ACCESS
+    max_file_bytes: int = 0  # largest file that it may write; 0: any
+    env: Mapping[str, str] = field(default_factory=dict)
 
     def run(
         self, *arguments: str, stdin: Path | None = None, env: Mapping[str, str] | None = None, text: str = ""
     ) -> str:
         """Run one git command, given a file or a text, and return its output; GitFailed if it ends badly."""
-        command = ["git", *self._options(), *arguments]
-        with open(stdin or os.devnull, "rb") as source:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE if text else source,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env={**self._environment(), **(env or {})},
-                cwd=self.directory if self.directory.exists() else None,
-                start_new_session=True,
-            )
-            try:
-                output, errors = process.communicate(text.encode() or None, timeout=self.timeout_s)
-            except subprocess.TimeoutExpired:
-                # The whole session, for helpers such as git-remote-https would go on.
-                os.killpg(process.pid, signal.SIGKILL)
-                process.communicate()
-                raise GitFailed(f"git {arguments[0]} took longer than {self.timeout_s:.0f} s") from None
-        words = errors.decode(errors="replace").strip()
-        for line in words.splitlines():
-            self.say(line)
-        if process.returncode:
-            raise GitFailed(words or f"git {arguments[0]} ended with {process.returncode}")
-        return output.decode(errors="replace").strip()
+        output = b"".join(self.stream(*arguments, stdin=stdin, env=env, text=text))
+        return output.decode(errors="surrogateescape").strip()
+
+    def stream(
+        self, *arguments: str, stdin: Path | None = None, env: Mapping[str, str] | None = None, text: str = ""
+    ) -> Iterator[bytes]:
+        """The output of one git command in pieces; it is ended when nobody reads on."""
+        with contextlib.ExitStack() as stack:
+            source = stack.enter_context(_given(stdin, text))
+            errors = stack.enter_context(tempfile.TemporaryFile())
+            process = self._start(arguments, source, errors, env)
+            stack.callback(_finish, process)
+            watch = _Watch(process, self.timeout_s)
+            stack.callback(watch.cancel)
+            assert process.stdout is not None  # noqa: S101 - a pipe
+            while block := process.stdout.read1(BLOCK):  # type: ignore[attr-defined]
+                yield block
+            process.wait()
+            self._judge(arguments[0], process.returncode, _words(errors), is_late=watch.has_fired)
 
     def has(self, *names: str) -> bool:
         """Whether all these objects are here."""
-        try:
-            found = replace(self, say=_say_nothing).run("cat-file", "--batch-check", text="\n".join(names))
-        except GitFailed:
-            return False
-        return not [line for line in found.splitlines() if line.endswith(" missing")]
+        return not self.lacks(*names)
+
+    def lacks(self, *names: str) -> list[str]:
+        """Those of the objects that are not here."""
+        if not names:
+            return []
+        asked = "\n".join(names) + "\n"
+        found = replace(self, say=say_nothing).run("cat-file", "--batch-check", text=asked).splitlines()
+        return [name for name, line in zip(names, found, strict=True) if line.endswith(" missing")]
+
+    def _start(
+        self,
+        arguments: tuple[str, ...],
+        source: IO[bytes],
+        errors: IO[bytes],
+        env: Mapping[str, str] | None,
+    ) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(
+            ["git", *self._options(), *arguments],
+            stdin=source,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env={**self._environment(), **self.access.env, **self.env, **(env or {})},
+            cwd=self.directory if self.directory.exists() else None,
+            start_new_session=True,
+        )
+        with contextlib.suppress(ProcessLookupError):  # it has ended already
+            resource.prlimit(process.pid, resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
+            if self.max_file_bytes:
+                resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (self.max_file_bytes,) * 2)
+        return process
+
+    def _judge(self, command: str, code: int, words: str, *, is_late: bool) -> None:
+        for line in words.splitlines():
+            self.say(line)
+        if is_late:
+            raise GitFailed(f"git {command} took longer than {self.timeout_s:g} s")
+        if (
+            code == -signal.SIGXFSZ
+            or f"died of signal {signal.SIGXFSZ}" in words
+            or "File too large" in words
+        ):
+            raise GitFailed(f"git {command} got more than {self.max_file_bytes / (1 << 30):.3g} GiB")
+        if code:
+            raise GitFailed(words or f"git {command} ended with {code}")
 
     def _options(self) -> list[str]:
         options = [f"--git-dir={self.directory}", "-c", "protocol.allow=never"]
-        for setting in (*CONFIG, *(f"protocol.{name}.allow=always" for name in self.protocols)):
+        harmless = (f"fetch.fsck.{name}=ignore" for name in HARMLESS)
+        for setting in (*CONFIG, *harmless, *self.access.config):
             options += ["-c", setting]
         return options
 
@@ -85,9 +167,55 @@ class Git:
             "GIT_CONFIG_GLOBAL": "/dev/null",
             "GIT_TERMINAL_PROMPT": "0",
             "GIT_LFS_SKIP_SMUDGE": "1",
-            "GIT_SSH_COMMAND": "ssh -oBatchMode=yes -oStrictHostKeyChecking=accept-new",
         }
 
 
-def _say_nothing(_text: str) -> None:
-    """For questions whose answer may be no."""
+@contextlib.contextmanager
+def _given(stdin: Path | None, text: str) -> Iterator[IO[bytes]]:
+    """What the command reads: a file, a text, or nothing."""
+    if not text:
+        with open(stdin or os.devnull, "rb") as source:
+            yield source
+        return
+    with tempfile.TemporaryFile() as source:
+        source.write(os.fsencode(text))
+        source.seek(0)
+        yield source
+
+
+class _Watch:
+    """Ends a process that takes too long, and remembers that it did."""
+
+    def __init__(self, process: subprocess.Popen[bytes], after_s: float) -> None:
+        self.has_fired = False
+        self._process = process
+        self._timer = threading.Timer(after_s, self._fire)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def cancel(self) -> None:
+        self._timer.cancel()
+
+    def _fire(self) -> None:
+        self.has_fired = True
+        _kill(self._process)
+
+
+def _finish(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        _kill(process)
+    process.wait()
+    if process.stdout:
+        process.stdout.close()
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End the whole session, for helpers such as git-remote-https would go on."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _words(errors: IO[bytes], limit: int = 64 * 1024) -> str:
+    errors.seek(0, os.SEEK_END)
+    errors.seek(max(errors.tell() - limit, 0))
+    return errors.read().decode(errors="replace").strip()

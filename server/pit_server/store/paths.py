@@ -1,6 +1,5 @@
 """The data root: one place that knows where everything lies."""
 
-import hashlib
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +38,10 @@ class DataRoot:
             place = self.root / "trash" / f"{directory.parent.name}-{directory.name}-{time.time_ns()}"
             directory.rename(place)
 
+    @property
+    def trash(self) -> Path:
+        return self.root / "trash"
+
     def attempt(self, job: int, attempt: int) -> Path:
         """The directory that an attempt works in; apart, so that a zombie cannot write into the next."""
         return self.job(job) / str(attempt)
@@ -49,16 +52,29 @@ class DataRoot:
     def logs(self, job: int) -> Path:
         return self.root / "logs" / str(job)
 
-    def uploads(self, user_id: int) -> Path:
-        return self.root / "cache" / "uploads" / str(user_id)
+    def uploads(self) -> Path:
+        return self.root / "cache" / "uploads"
 
     def upload(self, user_id: int, sha256: str) -> Path:
-        return self.uploads(user_id) / sha256
+        return self.uploads() / str(user_id) / sha256
 
-    def mirror(self, user_id: int, remote: str | None) -> Path:
-        """Keyed by user and remote: what one may fetch must not serve another."""
-        name = hashlib.sha256((remote or "").encode()).hexdigest()[:32]
-        return self.root / "cache" / "mirrors" / str(user_id) / f"{name}.git"
+    def mirrors(self) -> Path:
+        return self.root / "cache" / "mirrors"
+
+    def mirror(self, key: str) -> Path:
+        """Of one remote, shared: holds only what needs nobody's credentials."""
+        return self.mirrors() / f"{key}.git"
+
+    def stores(self) -> Path:
+        return self.root / "cache" / "stores"
+
+    def store(self, user_id: int) -> Path:
+        """Of one user: what he sent, and what was fetched with his credentials."""
+        return self.stores() / f"{user_id}.git"
+
+    def large(self, user_id: int | None) -> Path:
+        """Large files of Git LFS; those that credentials were needed for are apart."""
+        return self.root / "cache" / "lfs" / ("shared" if user_id is None else str(user_id))
 
 
 def relative_paths(job: int, attempt: int, user: str) -> dict[str, str]:

@@ -1,16 +1,38 @@
-"""Uploaded bodies, kept under their own hash: the same one sent twice is stored once."""
+"""Uploads, kept under their own hash; they come in pieces, and go on where they were broken off."""
 
+import contextlib
 import hashlib
 import os
 import re
-import tempfile
+import threading
+import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from pit_protocol.problem import Problem
 
 SHA256 = re.compile(r"[0-9a-f]{64}")
 BLOCK = 256 * 1024
+MIB = 1024 * 1024
+_locks = tuple(threading.Lock() for _ in range(64))
+
+
+class WrongOffset(Problem):
+    """Bytes before those that were sent are missing."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__("wrong_offset", f"the upload goes on at {offset}", "send from there", status=409)
+        self.offset = offset
+
+    def to_json(self) -> dict[str, Any]:
+        return {**super().to_json(), "offset": self.offset}
+
+
+@dataclass(frozen=True)
+class Progress:
+    size: int  # bytes that are here
+    complete: bool
 
 
 def check_name(sha256: str) -> None:
@@ -20,40 +42,86 @@ def check_name(sha256: str) -> None:
         )
 
 
-def receive(stream: BinaryIO, target: Path, max_bytes: int) -> bool:
-    """Store the stream as `target`, named by its hash; False if it was there already."""
-    if target.exists():
-        return False
+def progress(target: Path) -> Progress:
+    """How far an upload has come."""
+    for path, complete in ((target, True), (_partial(target), False)):
+        try:
+            return Progress(path.stat().st_size, complete)
+        except FileNotFoundError:
+            continue
+    return Progress(0, complete=False)
+
+
+def receive(stream: BinaryIO, target: Path, *, offset: int, total: int, max_bytes: int) -> Progress:
+    """Add a piece that begins at `offset`; with the last of `total` bytes the upload is complete."""
+    if total > max_bytes:
+        raise Problem(
+            "too_large",
+            f"the upload is larger than {max_bytes // MIB} MiB",
+            "let git ignore large files, or keep them in Git LFS; an admin can raise `max_upload_mib`",
+            status=413,
+        )
+    known = progress(target)
+    if known.complete:
+        return known
+    if offset > known.size:
+        raise WrongOffset(known.size)
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor, partial = tempfile.mkstemp(dir=target.parent, suffix=".part")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            found = _copy(stream, file, max_bytes)
-            file.flush()
+    position = offset
+    while position <= total and (block := stream.read(min(BLOCK, total - position + 1))):
+        if position + len(block) > total:
+            raise Problem("too_large", f"more came than the {total} bytes that were announced", status=422)
+        _append(target, block, position)
+        position += len(block)
+    return _finished(target, total)
+
+
+def delete_old(folder: Path, older_than_s: float, now: float | None = None) -> None:
+    """Delete what nobody has asked for in a while, half or whole."""
+    limit = (time.time() if now is None else now) - older_than_s
+    for path in folder.glob("*/*"):
+        with contextlib.suppress(FileNotFoundError):  # its job was prepared at this moment
+            if path.stat().st_mtime < limit:
+                path.unlink()
+
+
+def _append(target: Path, block: bytes, position: int) -> None:
+    """Add what is new in a block; another request may be sending the same upload at this moment."""
+    with _lock(target):
+        if target.exists():
+            return
+        with _partial(target).open("ab") as file:
+            known = file.tell() - position
+            if known < 0:
+                raise WrongOffset(file.tell())
+            file.write(block[known:])
+
+
+def _finished(target: Path, total: int) -> Progress:
+    """Put a whole upload into its place, if it is what it is called."""
+    with _lock(target):
+        known = progress(target)
+        if known.complete or known.size < total:
+            return known
+        partial = _partial(target)
+        with partial.open("rb") as file:
             os.fsync(file.fileno())
+            found = hashlib.file_digest(file, "sha256").hexdigest()
         if found != target.name:
+            partial.unlink()
             raise Problem(
                 "hash_differs",
                 f"the upload's sha256 is {found}, not {target.name}",
-                "send it again",
+                "send it again from the beginning",
                 status=422,
             )
-        Path(partial).replace(target)
-    finally:
-        Path(partial).unlink(missing_ok=True)
-    return True
+        partial.replace(target)
+    return Progress(total, complete=True)
 
 
-def _copy(source: BinaryIO, target: BinaryIO, max_bytes: int) -> str:
-    digest = hashlib.sha256()
-    size = 0
-    while block := source.read(BLOCK):
-        size += len(block)
-        if size > max_bytes:
-            limit = f"{max_bytes // (1024 * 1024)} MiB"
-            raise Problem(
-                "too_large", f"the upload is larger than {limit}", "ignore or push large files", status=413
-            )
-        digest.update(block)
-        target.write(block)
-    return digest.hexdigest()
+def _partial(target: Path) -> Path:
+    return target.with_name(f"{target.name}.part")
+
+
+def _lock(target: Path) -> threading.Lock:
+    return _locks[hash(target) % len(_locks)]

@@ -1,0 +1,1 @@
+"""The domains by WebDAV, beside the API and with the same rights."""

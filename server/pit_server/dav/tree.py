@@ -1,0 +1,92 @@
+"""What WebDAV shows: the domains of a caller as one tree, and his rights looked up with every request."""
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+from wsgidav.dav_provider import DAVCollection, DAVProvider
+
+from pit_protocol.problem import Problem
+from pit_server.dav import places
+from pit_server.dav.files import Directory, File
+from pit_server.dav.naming import CALLER, OPENED, Environ, Named, as_dav
+from pit_server.head import Head
+from pit_server.services.domains import Place
+from pit_server.services.tokens import Caller
+from pit_server.store.beneath import Domain, Kind, parse_path
+
+
+class Opened:
+    """The domains that one request has opened; closed at its end."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._domains: dict[tuple[str, ...], tuple[Place, Domain]] = {}
+
+    def get(self, key: tuple[str, ...], find: Callable[[], Place]) -> tuple[Place, Domain]:
+        if key not in self._domains:
+            place = find()
+            self._domains[key] = place, self._stack.enter_context(place.open())
+        return self._domains[key]
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+class Tree(DAVProvider):  # type: ignore[misc]
+    """From paths to resources: `shared`, `home`, `groups/<g>`, `jobs/<n>`, and for admins `users/<u>`."""
+
+    def __init__(self, head: Head) -> None:
+        super().__init__()
+        self.head = head
+
+    def is_readonly(self) -> bool:
+        return False
+
+    def get_resource_inst(self, path: str, environ: Environ) -> Any:
+        """What is at a path; None if nothing is, or nothing that the caller may know of."""
+        parts = [part for part in path.split("/") if part]
+        try:
+            return self._find(parts, environ)
+        except Problem as problem:
+            if problem.status == 404:
+                return None
+            raise as_dav(problem) from problem
+
+    def _find(self, parts: list[str], environ: Environ) -> Any:
+        caller: Caller = environ[CALLER]
+        key = places.split(parts)
+        if key is None:
+            return Folder(parts, environ, self) if places.is_folder(caller, parts) else None
+        place, domain = environ[OPENED].get(key, lambda: places.find(self.head, caller, key))
+        below = parse_path(os.fsencode("/".join(parts[len(key) :])))
+        entry = domain.entry(below)
+        where = "/" + "/".join(parts)
+        if entry.kind is Kind.DIRECTORY:
+            return Directory(where, environ, place, domain, below, entry)
+        return File.of(where, environ, place, domain, below, entry)
+
+
+class Folder(Named, DAVCollection):  # type: ignore[misc]
+    """A level above the domains: it is only looked at."""
+
+    def __init__(self, parts: list[str], environ: Environ, tree: Tree) -> None:
+        DAVCollection.__init__(self, "/" + "/".join(parts), environ)
+        self._parts, self._tree = parts, tree
+
+    def get_preferred_path(self) -> str:
+        return self.path if self.path == "/" else self.path + "/"
+
+    def get_member_names(self) -> list[str]:
+        return places.names(self._tree.head, self.environ[CALLER], self._parts)
+
+    def get_member_list(self) -> list[Any]:
+        found = (
+            self._tree.get_resource_inst(f"{self.path}/{name}", self.environ)
+            for name in self.get_member_names()
+        )
+        return [member for member in found if member is not None]
+
+    def prevent_locking(self) -> bool:
+        return True

@@ -1,0 +1,136 @@
+"""Secrets that users give the head to use on their behalf: sealed in the database, opened only for them."""
+
+import base64
+import os
+import re
+import secrets
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from sqlalchemy import delete, select
+from sqlalchemy.orm import Session
+
+from pit_protocol.problem import Problem
+from pit_server.db.models import Secret
+from pit_server.store.credential import KEY_BEGINS, Credential
+from pit_server.store.remote import HOST, Remote
+
+KEY_FILE = "secret.key"
+KEY_BYTES, NONCE_BYTES = 32, 12
+PREFIX = "git."
+MAX_SECRET = 16 * 1024
+PLACE = re.compile(rf"(?:{HOST.pattern})(?::[0-9]{{1,5}})?")
+
+
+def make_key(home: Path) -> None:
+    """Make the key that all secrets of this head are sealed with, once."""
+    try:
+        descriptor = os.open(home / KEY_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(base64.b64encode(secrets.token_bytes(KEY_BYTES)) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read(name: str, text: str) -> str:
+    """A token, `USER:TOKEN` or a private key as given for `git.HOST`; empty removes it."""
+    if not PLACE.fullmatch(name.removeprefix(PREFIX).lower()):
+        raise Problem(
+            "bad_host", f"{name[:80]!r} names no host", "write git.HOST=…, or git.HOST:PORT=…", status=422
+        )
+    text = text.strip()
+    if len(text) > MAX_SECRET:
+        raise Problem("bad_secret", f"the value of {name} is too long", status=422)
+    if text.startswith(KEY_BEGINS):
+        return _read_key(name, text.replace("\r\n", "\n") + "\n")
+    if text and (not text.isascii() or not text.isprintable() or " " in text or text.startswith(":")):
+        raise Problem(
+            "bad_secret",
+            f"the value of {name} is neither a token nor a private key",
+            "give TOKEN, USER:TOKEN, or the text of a private key for ssh",
+            status=422,
+        )
+    return text
+
+
+def put(session: Session, home: Path, user_id: int, name: str, text: str) -> None:
+    """Seal and keep a secret; an empty one is forgotten."""
+    session.execute(delete(Secret).where(Secret.user_id == user_id, Secret.name == name))
+    if text:
+        session.add(Secret(user_id=user_id, name=name, sealed=_seal(home, user_id, name, text)))
+    session.flush()
+
+
+def forget_all(session: Session, user_id: int) -> None:
+    session.execute(delete(Secret).where(Secret.user_id == user_id))
+
+
+def hosts(session: Session) -> dict[int, list[str]]:
+    """For which hosts users have given a credential."""
+    found: dict[int, list[str]] = {}
+    for user_id, name in session.execute(select(Secret.user_id, Secret.name).order_by(Secret.name)):
+        found.setdefault(user_id, []).append(name.removeprefix(PREFIX))
+    return found
+
+
+def get_credential(session: Session, home: Path, user_id: int, remote: Remote | None) -> Credential | None:
+    """What the user gave for exactly the remote's host, if the remote's protocol can use it."""
+    if remote is None or not remote.host:
+        return None
+    name = PREFIX + remote.place
+    sealed = session.execute(
+        select(Secret.sealed).where(Secret.user_id == user_id, Secret.name == name)
+    ).scalar_one_or_none()
+    if sealed is None:
+        return None
+    credential = Credential(_open(home, user_id, name, sealed))
+    return credential if credential.suits(remote.protocol) else None
+
+
+def _read_key(name: str, text: str) -> str:
+    for load in (serialization.load_ssh_private_key, serialization.load_pem_private_key):
+        try:
+            load(text.encode(), None)
+        except TypeError:
+            break  # it wants a passphrase
+        except (ValueError, UnsupportedAlgorithm):
+            continue
+        return text
+    raise Problem(
+        "bad_secret",
+        f"the value of {name} is no private key without passphrase",
+        "`ssh-keygen -N '' -f FILE` makes one for this purpose alone",
+        status=422,
+    )
+
+
+def _seal(home: Path, user_id: int, name: str, text: str) -> str:
+    nonce = secrets.token_bytes(NONCE_BYTES)
+    sealed = AESGCM(_key(home)).encrypt(nonce, text.encode(), _bound_to(user_id, name))
+    return base64.b64encode(nonce + sealed).decode()
+
+
+def _open(home: Path, user_id: int, name: str, sealed: str) -> str:
+    data = base64.b64decode(sealed)
+    try:
+        opened = AESGCM(_key(home)).decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], _bound_to(user_id, name))
+    except InvalidTag:
+        raise Problem(
+            "sealed",
+            f"{name} cannot be opened: the head has another {KEY_FILE} now",
+            f"`pit set me {name}=…` again",
+        ) from None
+    return opened.decode()
+
+
+def _bound_to(user_id: int, name: str) -> bytes:
+    """What a secret is sealed together with, so that a row moved to another user opens nothing."""
+    return f"{user_id}:{name}".encode()
+
+
+def _key(home: Path) -> bytes:
+    return base64.b64decode((home / KEY_FILE).read_bytes())

@@ -1,0 +1,57 @@
+"""Many small files at once, out of a tar stream of unknown trust into a domain."""
+
+import os
+from collections.abc import Iterator
+
+from pit_protocol.problem import Problem
+from pit_protocol.tar_reader import DIRECTORY, FILE, LINK, TarReader
+from pit_server.store.beneath import Domain, parse_path
+from pit_server.store.parts import Readable
+
+BLOCK = 256 * 1024
+
+
+def take_in(domain: Domain, path: str, body: Readable) -> tuple[int, int]:
+    """Write the entries below `path`, each file whole or absent; how many, and their bytes.
+
+    An archive without its seal has not come to its end, and is a Problem: what came before stays.
+    """
+    count = size = 0
+    reader = TarReader(_chunks(body))
+    made: set[str] = set()
+    for member in reader.members():
+        target = "/".join(filter(None, (path, _path(member.name))))
+        if member.kind == DIRECTORY:
+            _make(domain, target, made)
+        elif member.kind in (FILE, LINK):
+            _make(domain, target.rpartition("/")[0], made)
+            count += 1
+            size += member.size
+            if member.kind == LINK:
+                domain.make_link(target, member.target)
+                continue
+            with domain.replacing(target, mode=member.mode) as file, domain.told(target):
+                for piece in reader.pieces(member.size):
+                    file.write(piece)
+                os.utime(file.fileno(), (member.mtime, member.mtime))
+        else:
+            raise Problem("bad_archive", "only files, directories and links are taken", status=422)
+    if not reader.is_sealed:
+        raise Problem("bad_archive", "the archive has no seal", "send it again", status=422)
+    return count, size
+
+
+def _path(name: str) -> str:
+    """Where an entry goes, below where all of them go; `.` is that place itself."""
+    return "" if name in (".", "./") else parse_path(os.fsencode(name.removeprefix("./")))
+
+
+def _make(domain: Domain, path: str, made: set[str]) -> None:
+    if path and path not in made:
+        domain.make_directory(path, parents=True)
+        made.add(path)
+
+
+def _chunks(body: Readable) -> Iterator[bytes]:
+    while data := body.read(BLOCK):
+        yield data

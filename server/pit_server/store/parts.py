@@ -1,0 +1,197 @@
+"""Uploads in parts: what has arrived stays beside the target under a hidden name until it is whole.
+
+A part is known by its key and by who sends it; it is taken up where it ends, also by another head
+after a crash. Only when its hash is right does it take the target's name.
+"""
+
+import errno
+import fcntl
+import hashlib
+import os
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from pit_protocol.hashing import RunningHash
+from pit_protocol.problem import Problem
+from pit_server.store.beneath import PART, Domain
+from pit_server.store.hashing import digest_of, remember
+
+BLOCK = 1024 * 1024
+MOST_RUNNING = 256  # uploads whose hash is computed while they come
+_OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+class Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+@dataclass(frozen=True)
+class Upload:
+    """What is to be written where, by whom."""
+
+    path: str
+    sender: str
+    key: str
+
+    @property
+    def part(self) -> str:
+        """The hidden name; of another sender it is another, so that nobody writes into anybody's."""
+        text = "\0".join((self.sender, self.key, self.path))
+        return PART.format(hashlib.sha256(os.fsencode(text)).hexdigest()[:24])
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the sender says that the whole is."""
+
+    size: int
+    sha256: str
+    mode: int = 0
+    mtime: float | None = None
+
+
+def have(domain: Domain, upload: Upload) -> int:
+    """How much has arrived."""
+    with domain.parent(upload.path) as (parent, _):
+        try:
+            return os.stat(upload.part, dir_fd=parent, follow_symlinks=False).st_size
+        except FileNotFoundError:
+            return 0
+
+
+def receive(domain: Domain, upload: Upload, offset: int, body: Readable, most: int | None = None) -> int:
+    """Write what comes from `offset` on; how much is there then. A broken body leaves what has come."""
+    with _opened(domain, upload) as (part, parent):
+        if offset > os.fstat(part).st_size:
+            raise Problem(
+                "gap",
+                f"of {domain.named(upload.path)} only {os.fstat(part).st_size} bytes are here",
+                status=409,
+            )
+        os.ftruncate(part, offset)
+        os.lseek(part, offset, os.SEEK_SET)
+        digest = _running.take(part, offset)
+        while data := _read(body, domain.named(upload.path)):
+            offset += len(data)
+            if most is not None and offset > most:
+                raise Problem(
+                    "too_much", f"{domain.named(upload.path)}: more comes than was said", status=413
+                )
+            try:
+                _write_all(part, data)
+            except OSError as error:
+                # A full disk gets its room back: others need it more than who tries again.
+                os.unlink(upload.part, dir_fd=parent)
+                with domain.told(upload.path):
+                    raise error
+            if digest:
+                digest.update(data)
+                _running.put(part, offset, digest)
+        return offset
+
+
+def complete(domain: Domain, upload: Upload, claim: Claim) -> None:
+    """Let the part take the target's place; one with another hash than was said is thrown away."""
+    with _opened(domain, upload) as (part, parent):
+        digest = _running.take(part, claim.size)
+        found = digest.hexdigest() if digest else digest_of(part)
+        if os.fstat(part).st_size != claim.size or found != claim.sha256:
+            os.unlink(upload.part, dir_fd=parent)
+            raise Problem(
+                "bad_hash",
+                f"{domain.named(upload.path)}: what arrived is not what was sent",
+                "send it again",
+                status=422,
+            )
+        with domain.told(upload.path):
+            domain.finish(part, claim.mode)
+            if claim.mtime is not None:
+                os.utime(part, (claim.mtime, claim.mtime))
+            name = upload.path.rpartition("/")[2]
+            os.rename(upload.part, name, src_dir_fd=parent, dst_dir_fd=parent)
+            remember(part, claim.sha256)
+
+
+def _read(body: Readable, what: str) -> bytes:
+    try:
+        return body.read(BLOCK)
+    except TimeoutError:
+        raise Problem("stalled", f"{what}: nothing more came for a while", "go on", status=408) from None
+
+
+class _Running:
+    """Hashes of parts as far as they have come; one that is lost is computed from the file at the end."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[tuple[int, int], tuple[int, RunningHash]] = {}
+
+    def take(self, part: int, offset: int) -> RunningHash | None:
+        """The hash of what is before `offset`, if it is known."""
+        status = os.fstat(part)
+        with self._lock:
+            reached, digest = self._known.pop((status.st_dev, status.st_ino), (0, RunningHash()))
+        return digest if reached == offset else RunningHash() if offset == 0 else None
+
+    def put(self, part: int, offset: int, digest: RunningHash) -> None:
+        status = os.fstat(part)
+        with self._lock:
+            while len(self._known) >= MOST_RUNNING:
+                self._known.pop(next(iter(self._known)))
+            self._known[status.st_dev, status.st_ino] = (offset, digest)
+
+
+_running = _Running()
+
+
+@contextmanager
+def _opened(domain: Domain, upload: Upload) -> Iterator[tuple[int, int]]:
+    """The part, held so that no other request writes to it meanwhile."""
+    with domain.parent(upload.path) as (parent, _):
+        with domain.told(upload.path):
+            part = _hold(parent, upload.part)
+        if part is None:
+            what = domain.named(upload.path)
+            raise Problem("busy", f"{what} is being sent already", "wait for that", status=409)
+        try:
+            yield part, parent
+        finally:
+            os.close(part)
+
+
+def _hold(parent: int, name: str) -> int | None:
+    """The part's descriptor with a lock; None if another has it."""
+    while True:
+        part = os.open(name, _OPEN, 0o600, dir_fd=parent)
+        try:
+            fcntl.flock(part, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever held it before may have completed it: then this is the target by now.
+            if _is_named(part, parent, name):
+                return part
+        except BlockingIOError:
+            os.close(part)
+            return None
+        except OSError:
+            os.close(part)
+            raise
+        os.close(part)
+
+
+def _is_named(part: int, parent: int, name: str) -> bool:
+    opened = os.fstat(part)
+    if not stat.S_ISREG(opened.st_mode):
+        raise OSError(errno.ENXIO, os.strerror(errno.ENXIO))
+    try:
+        return os.path.samestat(opened, os.stat(name, dir_fd=parent, follow_symlinks=False))
+    except FileNotFoundError:
+        return False
+
+
+def _write_all(part: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(part, rest) :]
