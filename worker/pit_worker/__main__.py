@@ -10,10 +10,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from pit_protocol import rclone
 from pit_protocol.wire import to_json
 from pit_worker import doctor, install, join, settings, transport
 from pit_worker.engine import Engine
-from pit_worker.engine_check import check_engine
+from pit_worker.engine_check import check_engine, check_firewall
+from pit_worker.firewall import Firewall
 from pit_worker.settings import SettingError
 from pit_worker.spool import Spool
 from pit_worker.worker import Worker
@@ -46,6 +48,8 @@ def _run(given: argparse.Namespace) -> int:
     chosen = settings.load(vars(given))
     settings.read_token(chosen.token_file)
     transport.read_certificates(chosen.ca_file)
+    if chosen.data_root == settings.REMOTE and (lack := rclone.lack()):
+        raise SettingError(f"data_root is {settings.REMOTE}, and {lack}")
     spool = Spool(chosen.spool)
     level = logging.getLevelNamesMapping().get(chosen.log_level.upper(), logging.INFO)
     logging.basicConfig(
@@ -74,16 +78,28 @@ def _install(given: argparse.Namespace) -> int:
     return 0
 
 
+def _unfit_settings(given: argparse.Namespace, error: SettingError) -> doctor.Finding:
+    file = _config(given) / settings.FILE_NAME
+    if file.exists():
+        return doctor.Finding(
+            "settings", doctor.Mark.BAD, str(error), f"mend {file}; the worker does not start"
+        )
+    hint = "`pit add node:NAME` prints the line that does"
+    text = f"this machine has not joined one: {error}"
+    return doctor.Finding("head", doctor.Mark.DOUBTFUL, text, hint)
+
+
 def _doctor(given: argparse.Namespace) -> int:
     try:
         chosen = settings.load(vars(given))
         findings = [*doctor.check_head(chosen, time.time())]
     except SettingError as error:
         chosen = None
-        text, hint = "this machine has not joined one", "`pit add node:NAME` prints the line that does"
-        findings = [doctor.Finding("head", doctor.Mark.DOUBTFUL, f"{text}: {error}", hint)]
+        findings = [_unfit_settings(given, error)]
     findings += doctor.check_machine(chosen)
     findings += check_engine(Engine(), is_needed=chosen is not None and chosen.runtime == "docker")
+    if chosen and chosen.runtime == "docker":
+        findings.append(check_firewall(Firewall(chosen.spool)))
     if given.json:
         _say(json.dumps([to_json(finding) for finding in findings]))
     else:

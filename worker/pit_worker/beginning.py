@@ -10,7 +10,7 @@ from pit_worker.containers import arguments, container_name, is_own, labels, net
 from pit_worker.engine import Absent, Engine, EngineAway, EngineRefused, Found, Image, Taken
 from pit_worker.entry import Entry, Record, read_stat
 from pit_worker.environment import StartRefused
-from pit_worker.networks import Networks
+from pit_worker.networks import Networks, explain_lack
 from pit_worker.occupants import find_cgroup
 from pit_worker.scribe import Scribes
 
@@ -69,7 +69,9 @@ class Beginning:
     def _connect(self, entry: Entry, spec: ProcessSpec) -> None:
         network = spec.container.network if spec.container else HOST
         if network == PRIVATE:
-            self._networks.hold(network_name(entry, spec), entry.key, labels(entry, spec))
+            # All processes of a job with such a network are on this node.
+            containers = int(spec.env.get("WORLD_SIZE", "1"))
+            self._networks.hold(network_name(entry, spec), entry.key, labels(entry, spec), containers)
         elif network != HOST:
             self._networks.check(network)
 
@@ -98,8 +100,7 @@ class Beginning:
         except EngineRefused as error:
             text = str(error)
             if "network" in text and "not found" in text:
-                self._engine.remove(container)
-                raise OSError(text) from error
+                raise self._without_network(spec, container, text) from error
             raise StartRefused(_explain(text, spec.container.image if spec.container else "")) from error
         found = self._engine.get(container)
         stat = read_stat(found.pid) if found and found.pid else None
@@ -107,6 +108,14 @@ class Beginning:
         if found is None or stat is None or group is None:
             raise _ended_early(container, found, spec)
         return Record(found.id, found.pid, stat.start_time, str(group))
+
+    def _without_network(self, spec: ProcessSpec, container: str, text: str) -> Exception:
+        """A private one was removed since it was looked at; another was never there."""
+        network = spec.container.network if spec.container else HOST
+        if network != PRIVATE:
+            return StartRefused(explain_lack(network))
+        self._engine.remove(container)
+        return OSError(text)
 
 
 def _ended_early(container: str, found: Found | None, spec: ProcessSpec) -> Exception:
@@ -135,7 +144,8 @@ def _give_files(entry: Entry, spec: ProcessSpec) -> None:
         entry.pipe.chmod(WRITE_ONLY)
     if spec.account:
         try:
-            os.chown(entry.pipe, spec.account.uid, spec.account.gid)
+            for file in (entry.pipe, *([entry.expired] if spec.lease_s else [])):
+                os.chown(file, spec.account.uid, spec.account.gid)
         except PermissionError:
             raise StartRefused("this worker is not root: it cannot run processes of other users") from None
 

@@ -18,17 +18,36 @@ from docker.types import (  # type: ignore[import-untyped]
 )
 
 from pit_protocol.beat import HOST, PRIVATE, Account, Container, ProcessSpec
+from pit_worker import lease
 from pit_worker.binds import INSIDE, Bind, targets
 from pit_worker.engine import Found, Image
 from pit_worker.entry import Entry
 
 COMMAND, HOSTFILE, OUTPUT = INSIDE / "command", INSIDE / "hostfile", INSIDE / "output"
+LEASE, EXPIRED = INSIDE / "lease", INSIDE / "expired"
 MIB = 1024 * 1024
 # Opening the output waits for the scribe: before that nothing of the user's has begun.
-ENTER = f"""
-exec </dev/null >{OUTPUT} 2>&1
+# Each user has a group of his own, so the wide mask opens only what lies in a directory of a group.
+OPEN = f"umask 002\nexec </dev/null >{OUTPUT} 2>&1\n"
+RUN = """
 command -v bash >/dev/null 2>&1 && exec bash "$1"
 exec /bin/sh "$1"
+"""
+ENTER = OPEN + RUN
+# A child of the init's, not of the command's, which may count its children. It ends with the
+# command, as all that is inside.
+DEADMAN = f"""
+command -v sleep >/dev/null 2>&1 || {{ echo "pit: this image has no sleep, which a lease needs"; exit 126; }}
+has_rest {LEASE} "$2" || {{ echo over >{EXPIRED}; exit 143; }}
+( (
+    trap '' TERM INT HUP
+    outlast {LEASE} "$2"
+    echo over >{EXPIRED}
+    echo "pit: this node had no word with the head for $2 s; ending"
+    kill -TERM -1
+    sleep "$3"
+    kill -KILL -1
+) & )
 """
 # Not an image's to say: they steer the GPU driver's hook, or load code into every program. The
 # path of its own libraries is.
@@ -72,8 +91,7 @@ def arguments(entry: Entry, spec: ProcessSpec, image: Image, binds: Sequence[Bin
         "image": image.id,
         "name": container_name(entry),
         "labels": labels(entry, spec),
-        "entrypoint": ["/bin/sh", "-c", ENTER, "pit"],
-        "command": [str(_script(spec))],
+        **_program(spec),
         "working_dir": str(targets(spec)["SRC_DIR"]),
         "environment": environment(entry, spec, image),
         "user": _user(spec.account),
@@ -96,6 +114,8 @@ def environment(entry: Entry, spec: ProcessSpec, image: Image) -> list[str]:
         "HOSTFILE": str(HOSTFILE),
         "PIT_COOKIE": entry.cookie,
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        # The container has no others, so they are counted from 0.
+        "CUDA_VISIBLE_DEVICES": ",".join(str(index) for index, _ in enumerate(spec.units)),
     }
     if spec.units:
         own["NVIDIA_DRIVER_CAPABILITIES"] = "compute,utility"
@@ -106,6 +126,14 @@ def environment(entry: Entry, spec: ProcessSpec, image: Image) -> list[str]:
         own.setdefault("LANG", "C.UTF-8")
     taken_away = [name for name in of_image if name.startswith(STEERING) and name not in own]
     return [*taken_away, *(f"{name}={value}" for name, value in own.items())]
+
+
+def _program(spec: ProcessSpec) -> dict[str, Any]:
+    if spec.lease_s is None:
+        return {"entrypoint": ["/bin/sh", "-c", ENTER, "pit"], "command": [str(_script(spec))]}
+    watched = OPEN + lease.SCRIPT.read_text() + DEADMAN + RUN
+    times = [f"{spec.lease_s:.0f}", f"{spec.grace_s:g}"]
+    return {"entrypoint": ["/bin/sh", "-c", watched, "pit"], "command": [str(_script(spec)), *times]}
 
 
 def _script(spec: ProcessSpec) -> PurePosixPath:
@@ -127,6 +155,9 @@ def _files(entry: Entry, spec: ProcessSpec) -> list[Mount]:
     ]
     if spec.command is not None:
         files.append(Mount(str(COMMAND), str(entry.command), type="bind", read_only=True))
+    if spec.lease_s:
+        files.append(Mount(str(LEASE), str(entry.lease), type="bind", read_only=True))
+        files.append(Mount(str(EXPIRED), str(entry.expired), type="bind"))
     return files
 
 

@@ -10,6 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -20,14 +21,18 @@ from pit_worker.beginning import Beginning, NotBegun
 from pit_worker.containers import container_name, is_own, network_name
 from pit_worker.crew import Crew
 from pit_worker.engine import Engine, EngineAway, EngineRefused, Found, Image
+from pit_worker.engine_watch import EngineWatch
 from pit_worker.entry import End, Entry, Record, read_stat
 from pit_worker.environment import StartRefused
+from pit_worker.firewall import Firewall, parse_places
 from pit_worker.images import Images
 from pit_worker.loop import Loop
 from pit_worker.networks import Networks
 from pit_worker.pulls import explain
-from pit_worker.runtime import Begun, Settled
+from pit_worker.runtime import Begun, Settled, find_job_dir
 from pit_worker.scribe import Scribes
+from pit_worker.settings import Settings
+from pit_worker.subnets import parse_pools
 from pit_worker.verdicts import engine_started_at, judge
 
 AT_ONCE = 8  # containers that are made, and that are seen to their end, at the same time
@@ -39,17 +44,24 @@ log = logging.getLogger(__name__)
 class DockerRuntime:
     """Containers of the engine on this machine. Its threads ask the engine; the loop never does."""
 
-    def __init__(self, loop: Loop, spool: Path, cache_gib: int) -> None:
+    def __init__(self, loop: Loop, settings: Settings, changed: Callable[[], None]) -> None:
         self._loop = loop
-        self._spool = spool
+        self._watch = EngineWatch(loop, changed)
+        self._spool = spool = settings.spool
         self._engine = Engine()
-        self._images = Images(self._engine, spool, cache_gib)
-        self._networks = Networks(self._engine)
+        self._images = Images(self._engine, spool, settings.image_cache_gib)
+        self._firewall = Firewall(spool, parse_places(settings.network_allow))
+        self._networks = Networks(self._engine, spool, parse_pools(settings.network_pool), self._firewall)
         self._scribes = Scribes()
         self._beginning = Beginning(self._engine, self._networks, self._scribes)
         self._starting = Crew("start", AT_ONCE)
         self._ending = Crew("end", AT_ONCE)
         self._removing = Crew("remove", 2)
+        self._disks: list[Path] = []
+
+    @property
+    def trouble(self) -> str | None:
+        return self._watch.trouble
 
     def await_ready(self, ready: Callable[[], None]) -> None:
         def ask() -> None:
@@ -133,9 +145,11 @@ class DockerRuntime:
             self._insist(remove)
 
     def clear(self, cluster: str) -> None:
+        self._watch.start()
         own = {"pit.cluster": cluster, "pit.spool": str(self._spool)}
 
         def clear() -> None:
+            self._firewall.renew()
             for name, labels in self._engine.list_(own):
                 key = f"{labels.get('pit.process')}-{labels.get('pit.attempt')}"
                 if not (self._spool / key).exists():
@@ -144,6 +158,20 @@ class DockerRuntime:
             self._networks.clear(own)
 
         self._insist(clear)
+
+    def disks(self) -> list[Path]:
+        if not self._disks:
+            with suppress(EngineAway, EngineRefused):
+                self._disks = [Path(self._engine.info()["DockerRootDir"])]
+        return self._disks
+
+    def list_filled(self, entry: Entry) -> list[Path]:
+        record = entry.record()
+        found = self._engine.get(record.container) if record else None
+        return [*find_job_dir(entry), *([Path(found.upper)] if found and found.upper else [])]
+
+    def leave(self) -> None:
+        self._firewall.take_down()
 
     def _insist(self, task: Callable[[], None]) -> None:
         """Have it done; later, if the engine does not answer or is not able to."""

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import requests
 
-from pit_protocol import API_PREFIX
+from pit_protocol import API_PREFIX, rclone
 from pit_protocol.beat import Beat
 from pit_worker.head import Head, HeadError, Overtaken
-from pit_worker.settings import SettingError, Settings
+from pit_worker.settings import REMOTE, SettingError, Settings
 from pit_worker.spool import read_data_root
 from pit_worker.transport import CONNECT_S, open_session, read_certificates
 
@@ -64,11 +64,8 @@ def check_machine(settings: Settings | None) -> Iterator[Finding]:
     """Disks, the data root, and programs."""
     if settings:
         yield check_disk("disk of the spool", settings.spool)
-        yield _check_data_root(read_data_root(settings.spool))
-    fuse = Path("/dev/fuse").exists()
-    hint = "" if fuse else "`modprobe fuse`; only `pit mount` on this machine needs it"
-    there = "is there" if fuse else "is not there"
-    yield Finding("fuse", Mark.GOOD if fuse else Mark.DOUBTFUL, f"/dev/fuse {there}", hint)
+        yield _check_data_root(settings)
+    yield _check_mounts(is_needed=settings is not None and settings.data_root == REMOTE)
     yield _check_git()
 
 
@@ -100,13 +97,25 @@ def _check_clock(settings: Settings, now: float) -> Finding:
     return Finding("clock", mark, text, "run an NTP client (chrony, systemd-timesyncd) here and there")
 
 
-def _check_data_root(root: str) -> Finding:
+def _check_data_root(settings: Settings) -> Finding:
+    if settings.data_root == REMOTE:
+        return Finding("data root", Mark.GOOD, "is not here: jobs get their data over the head")
+    root = settings.data_root or read_data_root(settings.spool)
     if not root:
         return Finding("data root", Mark.DOUBTFUL, "not known before the worker's first session")
     if Path(root).is_dir():
         return Finding("data root", Mark.GOOD, f"{root} is there")
-    hint = "mount it at the same path as on the head (NFS or the like)"
+    hint = f'mount it at the same path as on the head (NFS or the like), or set data_root = "{REMOTE}"'
     return Finding("data root", Mark.BAD, f"{root} is not there", hint)
+
+
+def _check_mounts(*, is_needed: bool) -> Finding:
+    lacking, _, hint = rclone.lack().partition(": ")
+    if not lacking:
+        return Finding("mounts", Mark.GOOD, "rclone and fuse are there")
+    if is_needed:
+        return Finding("mounts", Mark.BAD, lacking, f"{hint}; without it no job can run here")
+    return Finding("mounts", Mark.DOUBTFUL, lacking, f'{hint}; only data_root = "{REMOTE}" needs it')
 
 
 def _check_git() -> Finding:

@@ -5,12 +5,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from ipaddress import IPv4Network
 from typing import Any
 
 import docker  # type: ignore[import-untyped]
 import requests
 import urllib3
 from docker.errors import APIError, DockerException  # type: ignore[import-untyped]
+from docker.types import IPAMConfig, IPAMPool  # type: ignore[import-untyped]
 from docker.utils import kwargs_from_env  # type: ignore[import-untyped]
 
 PATIENCE_S = 30.0  # for any answer of the engine
@@ -57,6 +59,7 @@ class Found:
     oom: bool
     finished_at: float | None
     labels: Mapping[str, str]
+    upper: str = ""  # the directory of what it writes to its own files, if the engine tells
 
 
 class _Line(docker.APIClient):  # type: ignore[misc]
@@ -72,8 +75,9 @@ class _Line(docker.APIClient):  # type: ignore[misc]
 class Engine:
     """One engine; any thread may call, and each has a line of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience_s: float = PATIENCE_S) -> None:
         self._lines = threading.local()
+        self._patience_s = patience_s
 
     def get_image(self, name: str) -> Image | None:
         try:
@@ -125,9 +129,25 @@ class Engine:
         with suppress(Absent), self._asking() as client:
             client.api.remove_container(container, v=True, force=True)
 
-    def add_network(self, name: str, labels: Mapping[str, str]) -> None:
+    def add_network(self, name: str, labels: Mapping[str, str], subnet: IPv4Network, bridge: str) -> None:
+        """Raises EngineRefused, also where the subnet is in use."""
+        ipam = IPAMConfig(pool_configs=[IPAMPool(subnet=str(subnet))])
+        options = {"com.docker.network.bridge.name": bridge}
         with suppress(Taken), self._asking() as client:
-            client.api.create_network(name, driver="bridge", labels=dict(labels), check_duplicate=True)
+            client.api.create_network(
+                name,
+                driver="bridge",
+                options=options,
+                ipam=ipam,
+                labels=dict(labels),
+                check_duplicate=True,
+            )
+
+    def list_subnets(self) -> list[IPv4Network]:
+        """Of all networks there are."""
+        with self._asking() as client:
+            pools = [pool for each in client.api.networks() for pool in each["IPAM"].get("Config") or ()]
+        return [IPv4Network(pool["Subnet"]) for pool in pools if "." in pool.get("Subnet", "")]
 
     def list_networks(self, labels: Mapping[str, str]) -> list[str]:
         with self._asking() as client:
@@ -137,10 +157,18 @@ class Engine:
         with self._asking() as client:
             return any(each["Name"] == name for each in client.api.networks(names=[name]))
 
+    def is_in_swarm(self) -> bool:
+        return bool(self.info().get("Swarm", {}).get("LocalNodeState") == "active")
+
     def remove_network(self, name: str) -> None:
         """One that is gone is fine, and so is one that others are still in."""
         with suppress(EngineRefused), self._asking() as client:
             client.api.remove_network(name)
+
+    def ping(self) -> None:
+        """Raises EngineAway if it does not answer."""
+        with self._asking() as client:
+            client.api.ping()
 
     def info(self) -> dict[str, Any]:
         with self._asking() as client:
@@ -154,7 +182,7 @@ class Engine:
     def _asking(self) -> Iterator[Any]:
         try:
             if not hasattr(self._lines, "client"):
-                line = _Line(version="auto", timeout=PATIENCE_S, **kwargs_from_env())
+                line = _Line(version="auto", timeout=self._patience_s, **kwargs_from_env())
                 # The upper layer of docker-py, without a line of its own.
                 self._lines.client = docker.DockerClient(version=OLDEST_API)
                 self._lines.client.api = line
@@ -190,6 +218,7 @@ def _read_container(told: dict[str, Any]) -> Found:
         exit_code=state["ExitCode"],
         oom=bool(state.get("OOMKilled")),
         finished_at=_read_time(state["FinishedAt"]),
+        upper=((told.get("GraphDriver") or {}).get("Data") or {}).get("UpperDir", ""),
         labels=told["Config"].get("Labels") or {},
     )
 

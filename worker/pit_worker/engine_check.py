@@ -9,6 +9,7 @@ from typing import Any
 
 from pit_worker.doctor import Finding, Mark, check_disk
 from pit_worker.engine import Engine, EngineAway, EngineRefused
+from pit_worker.firewall import Firewall
 
 ENGINE_FLOOR = (20, 10)
 RUNC_FLOOR = (1, 1, 12)  # CVE-2024-21626: an image's WORKDIR leads out of the container
@@ -58,6 +59,10 @@ def judge_versions(version: dict[str, Any]) -> Iterator[Finding]:
 def judge_info(info: dict[str, Any]) -> Iterator[Finding]:
     if info.get("LiveRestoreEnabled"):
         yield Finding("live-restore", Mark.GOOD, "containers outlive a restart of the engine")
+    elif info.get("Swarm", {}).get("LocalNodeState") == "active":
+        text = "off, as it must be in a swarm: containers die when the engine is started anew"
+        hint = "drain the node (`pit set node:N state=draining`) before the engine is updated"
+        yield Finding("live-restore", Mark.DOUBTFUL, text, hint)
     else:
         text = "off: containers die when the engine is started anew"
         yield Finding("live-restore", Mark.BAD, text, LIVE_RESTORE)
@@ -80,6 +85,17 @@ def judge_gpus(info: dict[str, Any], *, has_gpus: bool) -> Iterator[Finding]:
     else:
         hint = "install nvidia-container-toolkit, then start the engine anew"
         yield Finding("gpus", Mark.BAD, "there are GPUs, but no NVIDIA container toolkit", hint)
+
+
+def check_firewall(firewall: Firewall) -> Finding:
+    """Whether containers are kept from the node itself."""
+    if lack := firewall.lack():
+        hint = "run it as root, with iptables installed; until then private networks reach this node"
+        return Finding("firewall", Mark.DOUBTFUL, f"none around private networks: {lack}", hint)
+    if firewall.is_up():
+        return Finding("firewall", Mark.GOOD, "private networks do not reach this node")
+    hint = "the worker makes it when it starts and before each new network; its log says what went wrong"
+    return Finding("firewall", Mark.DOUBTFUL, "none around private networks", hint)
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from pit_protocol.beat import ProcessSpec
 from pit_protocol.problem import Problem
 from pit_protocol.states import KilledBy
 from pit_protocol.wire import from_json, to_json
+from pit_worker.lease import FILE_NAME as LEASE
 
 T = TypeVar("T")
 
@@ -43,6 +44,7 @@ class Stop:
 
     at: float
     killed_by: KilledBy | None
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,8 @@ class Entry:
         self.cgroup = path / "cgroup"
         self.container = path / "container"  # its id, if it has one
         self.started = path / "started"
+        self.lease = path.parent / LEASE
+        self.expired = path / "expired"  # says something once its lease is over
 
     def claim(self) -> bool:
         """Take the only right to start from any supervisor; False if one was faster."""
@@ -111,6 +115,17 @@ class Entry:
         text = _read(self.path / "scribe")
         return int(text) if text.strip().isdigit() else None
 
+    def say(self, line: str) -> None:
+        """Write a line of the worker's own to its output, while that has not begun."""
+        if self.is_claimed():
+            return
+        with suppress(OSError):
+            descriptor = os.open(self.output, os.O_WRONLY | os.O_APPEND)
+            try:
+                os.write(descriptor, f"{line}\n".encode())
+            finally:
+                os.close(descriptor)
+
     def is_over(self) -> bool:
         """Whether the command has ended; its exit code counts once all output is written down."""
         return (self.path / "exit.part").exists()
@@ -118,6 +133,10 @@ class Entry:
     def exit_code(self) -> int | None:
         text = _read(self.path / "exit")
         return int(text) if text.strip().isdigit() else None
+
+    def has_expired(self) -> bool:
+        """Whether its dead-man ended it."""
+        return bool(_read(self.expired))
 
     def exited_at(self) -> float | None:
         return _time(self.path / "exit")

@@ -8,17 +8,16 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
 
 from pit_protocol.beat import Resource, Trouble, Usage
 from pit_worker.entry import Entry, Key
-from pit_worker.loop import Loop
-from pit_worker.nvml import MAX_REASON, Ailing, Driver, NoDriver, User
+from pit_worker.gpu_health import Health
+from pit_worker.loop import Call, Loop
+from pit_worker.nvml import Driver, NoDriver
 from pit_worker.process import Process
 from pit_worker.usage import Means, Owners
+from pit_worker.vacating import Left, Vacating
 
 HASTE = float(os.environ.get("PIT_GPU_HASTE", "1"))  # a test lets the next three go by faster
 LOOK_S = 10.0 / HASTE  # between two looks at what ails them
@@ -27,15 +26,11 @@ TELL_S = 30.0 / HASTE  # between two reports with the mean of them
 HUNG_S = 30.0  # a driver that does not answer for longer is a trouble of each GPU
 FIND_S = 60.0  # how long the head is not greeted while the driver does not answer
 HUNG = f"does not answer: its driver has been silent for {HUNG_S:.0f} s"
-MAX_NAMED = 3  # strangers that a reason names
 log = logging.getLogger(__name__)
 
 
-class Task(NamedTuple):
-    """What the thread is to find out."""
-
-    entries: tuple[Entry, ...] | None  # of those who may use GPUs; None: no look this time
-    held: dict[Key, tuple[str, ...]]  # what to measure
+# What the thread is to find out; it gives back what the loop is to do with it.
+Task = Callable[[Driver, Health], Call]
 
 
 class Watch:
@@ -56,9 +51,37 @@ class Watch:
     def start(self, found: Callable[[tuple[Resource, ...]], None]) -> None:
         """Call `found` with the GPUs there are, once they have been looked at."""
         self._found = found
-        entries = tuple(process.entry for process in self._known.values())
-        threading.Thread(target=self._serve, args=(entries,), name="gpus", daemon=True).start()
+        threading.Thread(target=self._serve, args=(self._list_entries(),), name="gpus", daemon=True).start()
         self._loop.after(FIND_S, self._give_up)
+
+    def vacate(self, units: Sequence[str], then: Call) -> None:
+        """Call `then` when nobody computes on these any more, or when that has become their trouble."""
+        known = tuple(unit for unit in units if unit in self._units)
+        if known:
+            Vacating(self._loop, self, known, then).begin()
+        else:
+            then()
+
+    def find_left(self, units: Sequence[str], answer: Callable[[Left], None]) -> None:
+        def find_out(_: Driver, health: Health) -> Call:
+            left = health.list_left(units)
+            return lambda: answer(left)
+
+        self._tasks.put(find_out)
+
+    def condemn(self, left: Left, then: Call) -> None:
+        entries = self._list_entries()
+
+        def tell(troubles: tuple[Trouble, ...]) -> None:
+            self._note(troubles)
+            then()
+
+        def find_out(_: Driver, health: Health) -> Call:
+            health.condemn(left)
+            troubles = health.look(Owners.of(entries).owns)
+            return lambda: tell(troubles)
+
+        self._tasks.put(find_out)
 
     def _serve(self, entries: tuple[Entry, ...]) -> None:
         """The thread; it ends at once where there are no GPUs."""
@@ -69,13 +92,11 @@ class Watch:
             log.info("this node has no GPUs: %s", error)
             resources = ()
         health = Health(driver, [resource.unit for resource in resources])
+        driver.listen([resource.unit for resource in resources])
         first = health.look(Owners.of(entries).owns) if resources else None
         self._loop.post(lambda: self._on_found(resources, first))
         while resources:
-            task = self._tasks.get()
-            troubles = None if task.entries is None else health.look(Owners.of(task.entries).owns)
-            samples = {key: driver.measure(units) for key, units in task.held.items()}
-            self._loop.post(lambda t=troubles, s=samples: self._on_answer(t, s))  # type: ignore[misc]
+            self._loop.post(self._tasks.get()(driver, health))
 
     def _on_found(self, resources: tuple[Resource, ...], troubles: tuple[Trouble, ...] | None) -> None:
         if self._found is None:
@@ -108,17 +129,29 @@ class Watch:
         is_time = now >= self._look_at - SAMPLE_S / 2
         if is_time or held:
             self._asked_at = now
-            entries = tuple(process.entry for process in self._known.values())
-            self._tasks.put(Task(entries if is_time else None, held))
+            self._tasks.put(self._make_task(held, is_time=is_time))
         if is_time:
             self._look_at = now + LOOK_S
+
+    def _make_task(self, held: dict[Key, tuple[str, ...]], *, is_time: bool) -> Task:
+        entries = self._list_entries()
+
+        def find_out(driver: Driver, health: Health) -> Call:
+            troubles = health.look(Owners.of(entries).owns) if is_time else None
+            samples = {key: driver.measure(units) for key, units in held.items()}
+            return lambda: self._on_answer(troubles, samples)
+
+        return find_out
+
+    def _list_entries(self) -> tuple[Entry, ...]:
+        return tuple(process.entry for process in self._known.values())
 
     def _held(self) -> dict[Key, tuple[str, ...]]:
         """GPUs of processes that run."""
         held = {}
         for key, process in self._known.items():
             spec = process.entry.intent.spec
-            if spec and process.started_at is not None and not process.has_ended and not process.end:
+            if spec and process.is_running:
                 held[key] = tuple(unit for unit in spec.units if unit in self._units)
         return {key: units for key, units in held.items() if units}
 
@@ -140,63 +173,3 @@ class Watch:
         for unit in {trouble.unit for trouble in before} - {trouble.unit for trouble in troubles}:
             log.info("GPU %s is well again", unit)
         self._changed()
-
-
-class Health:
-    """What ails each GPU, look by look."""
-
-    def __init__(self, driver: Driver, units: Sequence[str]) -> None:
-        self._driver = driver
-        self._units = units
-        self._strangers: dict[str, set[int]] = {}  # in the last look
-        self._is_first = True
-        self._told: dict[str, tuple[set[int], str]] = {}
-
-    def look(self, owns: Callable[[int], bool]) -> tuple[Trouble, ...]:
-        """All troubles there are; `owns` knows the process ids that may use a GPU."""
-        try:
-            self._driver.renew()
-        except Ailing as ailing:
-            return tuple(Trouble(unit, str(ailing)) for unit in self._units)
-        troubles = []
-        for unit in self._units:
-            try:
-                strangers = {user for user in self._driver.users(unit) if not owns(user.pid)}
-            except Ailing as ailing:
-                troubles.append(Trouble(unit, str(ailing)))
-                continue
-            if reason := self._foreign(unit, strangers):
-                troubles.append(Trouble(unit, reason))
-        self._is_first = False
-        return tuple(troubles)
-
-    def _foreign(self, unit: str, strangers: Collection[User]) -> str:
-        """Why it is not ours to give; a process that just began or ended may pass for a stranger once.
-
-        Not in the first look: a restart of the worker must not make a GPU look free for a while.
-        """
-        before, pids = self._strangers.get(unit, set()), {user.pid for user in strangers}
-        self._strangers[unit] = pids
-        lasting = pids if self._is_first else pids & before
-        told, reason = self._told.get(unit, (set(), ""))
-        if lasting != told:
-            # Only then: their memory changes all the time, and would be news all the time.
-            reason = _render([user for user in strangers if user.pid in lasting])
-            self._told[unit] = lasting, reason
-        return reason
-
-
-def _render(strangers: Sequence[User]) -> str:
-    if not strangers:
-        return ""
-    names = [_name(user) for user in sorted(strangers)[:MAX_NAMED]]
-    more = len(strangers) - len(names)
-    return f"is used by {'; '.join(names)}{f'; and {more} more' if more else ''}"[:MAX_REASON]
-
-
-def _name(user: User) -> str:
-    words = f"pid {user.pid}"
-    with suppress(OSError):
-        name = Path(f"/proc/{user.pid}/comm").read_text(errors="replace").rstrip("\n")
-        words += f" ({''.join(character if character.isprintable() else '?' for character in name)})"
-    return words if user.memory_mib is None else f"{words}, {user.memory_mib:,} MiB"

@@ -9,6 +9,7 @@ from pit_protocol import API_PREFIX
 from pit_protocol.beat import BEAT_TYPE, Beat, Hello, Orders, Welcome, pack_beat
 from pit_protocol.problem import Problem
 from pit_protocol.wire import from_json, to_json
+from pit_worker.lease import since_boot
 from pit_worker.settings import SettingError, Settings, read_token
 from pit_worker.transport import CONNECT_S, explain, open_session, read_certificates
 
@@ -36,6 +37,7 @@ class Head:
         self._url = settings.url.rstrip("/") + API_PREFIX
         self._token_file: Path = settings.token_file
         self._http = open_session(settings.url, read_certificates(settings.ca_file))
+        self.asked_at = 0.0  # when it was last called, since boot
 
     def greet(self, hello: Hello) -> Welcome:
         return self._post(Welcome, "/node/session", ANSWER_S, json=to_json(hello))
@@ -50,6 +52,7 @@ class Head:
         )
 
     def _post(self, kind: type[T], path: str, patience_s: float, headers: Any = None, **body: Any) -> T:
+        self.asked_at = since_boot()
         try:
             # Read anew each time: whoever replaces a refused token need not restart the worker.
             token = read_token(self._token_file)

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -61,7 +60,7 @@ class Images:
             fetch = self._fetches.setdefault(name, Fetch())
             fetch.waiting.append((entry, then))
             for line in fetch.said[-1:] if not is_first else ():
-                _write(entry, line)
+                entry.say(f"pull: {line}")
         if is_first:
             threading.Thread(target=self._fetch, args=(name,), name="pull", daemon=True).start()
 
@@ -113,7 +112,7 @@ class Images:
             fetch = self._fetches[name]
             fetch.said.append(line)
             for entry, _ in fetch.waiting:
-                _write(entry, line)
+                entry.say(f"pull: {line}")
 
     def _make_room(self, newest: str) -> None:
         """Remove what was not used for longest, until the rest fits; what a container has stays."""
@@ -182,17 +181,3 @@ class Uses:
 def _names(image: Image) -> tuple[str, ...]:
     """By which it may be called, also those without the tag that is meant without one."""
     return (*image.tags, *(tag.removesuffix(":latest") for tag in image.tags))
-
-
-def _write(entry: Entry, line: str) -> None:
-    # Not once it has begun or was stopped: then its output is its own, or told to its end.
-    if entry.is_claimed():
-        return
-    try:
-        descriptor = os.open(entry.output, os.O_WRONLY | os.O_APPEND)
-    except OSError:
-        return
-    try:
-        os.write(descriptor, f"pull: {line}\n".encode())
-    finally:
-        os.close(descriptor)

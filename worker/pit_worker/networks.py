@@ -1,33 +1,57 @@
 """Private networks: one per attempt of a job on this node, made by its first process, gone with its last."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Network
+from itertools import islice
+from pathlib import Path
 
 from pit_worker.engine import Engine, EngineRefused
 from pit_worker.entry import Key
 from pit_worker.environment import StartRefused
+from pit_worker.firewall import Firewall, bridge_name
+from pit_worker.subnets import choose, read_routes
 
-NO_POOL = "non-overlapping IPv4 address pool"
+OVERLAPS = "overlap"  # in what the engine says of a subnet that is in use
+TRIES = 100
+FULL = "this node has no addresses left for another network; `network_pool` in its worker.toml gives more"
 
 
 class Networks:
     """Knows who of this worker's needs which network; any thread may ask."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, spool: Path, pools: Sequence[IPv4Network], firewall: Firewall) -> None:
         self._engine = engine
+        self._spool = spool
+        self._pools = pools
+        self._firewall = firewall
         self._users: dict[str, set[Key]] = {}
         self._lock = threading.Lock()  # never held while the engine is asked
         self._gate = threading.Lock()  # so that one is not made twice, nor removed while it is made
 
-    def hold(self, name: str, key: Key, labels: Mapping[str, str]) -> None:
-        """See that it is there, and stays while `key` holds it; raises StartRefused."""
+    def hold(self, name: str, key: Key, labels: Mapping[str, str], containers: int = 1) -> None:
+        """See that it is there for so many, and stays while `key` holds it; raises StartRefused."""
         with self._gate:
             self.note(name, key)
             try:
                 if not self._engine.has_network(name):
-                    self._engine.add_network(name, labels)
+                    self._firewall.keep_up()
+                    self._add(name, labels, containers)
             except EngineRefused as error:
-                raise StartRefused(_explain(str(error))) from error
+                raise StartRefused(f"its network could not be made: {error}") from error
+
+    def _add(self, name: str, labels: Mapping[str, str], containers: int) -> None:
+        taken = [*read_routes(), *self._engine.list_subnets()]
+        for subnet in islice(choose(self._pools, containers, taken, name), TRIES):
+            try:
+                self._engine.add_network(name, labels, subnet, bridge_name(self._spool, name))
+            except EngineRefused as error:
+                # Another worker of this machine may have been faster.
+                if OVERLAPS not in str(error):
+                    raise
+            else:
+                return
+        raise StartRefused(FULL)
 
     def note(self, name: str, key: Key) -> None:
         """One that runs already holds it."""
@@ -54,14 +78,11 @@ class Networks:
                     self._engine.remove_network(name)
 
     def check(self, name: str) -> None:
-        """Raise StartRefused unless there is such a network, which an admin has made."""
-        if not self._engine.has_network(name):
-            hint = "an admin makes it by `docker network create`"
-            raise StartRefused(f"this node has no network {name}; {hint}")
+        """Raise StartRefused unless there is such a network, which an admin has made, or may be."""
+        # In a swarm, a node that does not lead it sees a network only while a container is on it.
+        if not self._engine.has_network(name) and not self._engine.is_in_swarm():
+            raise StartRefused(explain_lack(name))
 
 
-def _explain(text: str) -> str:
-    if NO_POOL in text:
-        hint = "`default-address-pools` in its daemon.json gives more"
-        return f"this node has no addresses left for another network; {hint}"
-    return f"its network could not be made: {text}"
+def explain_lack(name: str) -> str:
+    return f"this node has no network {name}; an admin makes it by `docker network create`"

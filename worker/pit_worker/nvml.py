@@ -1,5 +1,6 @@
 """NVML, asked one question at a time: which GPUs there are, what ails them, who uses them and how much."""
 
+import ctypes
 import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -40,6 +41,9 @@ class Driver:
     """NVML; it is opened once, and anew after an error, for by then it may be another driver."""
 
     def __init__(self) -> None:
+        self._events: Any = None  # NVML's set of them, if it has one
+        self._listens_to: Sequence[str] = ()
+        self._parts: dict[int, list[str]] = {}  # by the handle of a GPU, what it is offered as
         self._is_open = False
         self._has_erred = False
 
@@ -74,6 +78,41 @@ class Driver:
         except nvml.NVMLError as error:
             raise _ailing(error) from error
         self._is_open, self._has_erred = True, False
+        self.listen(self._listens_to)
+
+    def listen(self, units: Sequence[str]) -> None:
+        """Ask to be told when something goes wrong with these; not every GPU and driver can tell."""
+        self._listens_to, self._events, self._parts = units, None, {}
+        try:
+            events = nvml.nvmlEventSetCreate()
+        except nvml.NVMLError as error:
+            log.debug("the GPU driver does not tell of errors (Xid): %s", error)
+            return
+        for unit in units:
+            try:
+                whole = _whole(nvml.nvmlDeviceGetHandleByUUID(unit))
+                self._parts.setdefault(_address(whole), []).append(unit)
+                nvml.nvmlDeviceRegisterEvents(whole, nvml.nvmlEventTypeXidCriticalError, events)
+            except nvml.NVMLError as error:
+                log.debug("GPU %s does not tell of errors (Xid): %s", unit, error)
+        self._events = events
+
+    def hear(self) -> list[tuple[str, int]]:
+        """Errors since the last call: on which unit, and the number that NVIDIA gives it (Xid)."""
+        heard: list[tuple[str, int]] = []
+        while self._events is not None:
+            try:
+                event = nvml.nvmlEventSetWait_v2(self._events, 0)
+            except nvml.NVMLError_Timeout:
+                break
+            except nvml.NVMLError as error:
+                # What ails them is found out by other questions; next time the driver is opened anew.
+                log.info("errors of GPUs (Xid) cannot be heard: %s", error)
+                self._has_erred = True
+                break
+            # By its handle: one that has fallen off the bus does not tell its name.
+            heard += [(unit, int(event.eventData)) for unit in self._parts.get(_address(event.device), ())]
+        return heard
 
     def users(self, unit: str) -> list[User]:
         """Who computes on it; raises Ailing."""
@@ -138,6 +177,10 @@ def _whole(handle: Any) -> Any:
     if not _ask(nvml.nvmlDeviceIsMigDeviceHandle, handle):
         return handle
     return nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle)
+
+
+def _address(handle: Any) -> int:
+    return ctypes.cast(handle, ctypes.c_void_p).value or 0
 
 
 def _check_memory(handle: Any) -> None:

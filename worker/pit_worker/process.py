@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass, field, replace
 
 from pit_protocol.beat import Report
-from pit_protocol.states import ProcessState
+from pit_protocol.states import KilledBy, ProcessState
 from pit_worker.entry import End, Entry, Key, Stop
 from pit_worker.loop import Timer
 from pit_worker.output import Output
@@ -24,12 +24,15 @@ class Process:
     is_over: bool = False  # its command has ended, but not all that the command started
     is_settling: bool = False  # it has ended, and how is being found out
     has_ended: bool = False  # and all its output is written down
+    is_vacating: bool = False  # nothing of it is left, and its GPUs are waited for
+    is_delivering: bool = False  # what it wrote is on its way to the head
     stop: Stop | None = None
     kill_at: float | None = None  # by the monotonic clock: from when on SIGKILL is used
     end: End | None = None
     timer: Timer | None = None
     presses: int = 0
     tries: int = 0  # to start it
+    lack: str = ""  # why the last one did not succeed
     image: str = ""  # by its digest, of a container
 
     def __post_init__(self) -> None:
@@ -42,8 +45,12 @@ class Process:
     @property
     def is_waiting(self) -> bool:
         """Taken but not yet started."""
-        is_under_way = self.descriptor is not None or self.is_settling or self.has_ended
+        is_under_way = self.descriptor is not None or self.is_settling or self.has_ended or self.is_delivering
         return not is_under_way and self.end is None
+
+    @property
+    def is_running(self) -> bool:
+        return self.started_at is not None and not self.has_ended and self.end is None
 
     def report(self, log_size: int, *, is_told: bool) -> Report:
         """What to say of it; `is_told`: with this beat the head has all output, so it may end."""
@@ -65,17 +72,26 @@ class Process:
 
     def end_by_itself(self) -> End:
         """The end that the engine or its exit file tells, or the lack of both."""
+        end = self._end_by_itself()
+        spec = self.entry.intent.spec
+        if self.stop or not spec or not self.entry.has_expired():
+            return end
+        reason = f"its node had no word with the head for {spec.lease_s:g} s"
+        return replace(end, killed_by=KilledBy.LEASE, reason=reason)
+
+    def _end_by_itself(self) -> End:
         killed_by = self.stop.killed_by if self.stop else None
         if verdict := self.entry.verdict():
-            return replace(verdict, killed_by=killed_by, reason="") if self.stop else verdict
+            return replace(verdict, killed_by=killed_by, reason=self.stop.reason) if self.stop else verdict
         code = self.entry.exit_code()
         if code is None:
-            reason = "" if self.stop else "its supervisor was killed"
+            reason = self.stop.reason if self.stop else "its supervisor was killed"
             return End(time.time(), signal=9, killed_by=killed_by, reason=reason)
         ended_at = self.entry.exited_at() or time.time()
         # The shell's way to say that a signal ended the command.
         signal = code - 128 if 128 < code <= 128 + 64 else None
-        return End(ended_at, exit_code=code, signal=signal, killed_by=killed_by)
+        reason = self.stop.reason if self.stop else ""
+        return End(ended_at, exit_code=code, signal=signal, killed_by=killed_by, reason=reason)
 
     def _state(self) -> ProcessState:
         if self.stop:

@@ -5,12 +5,14 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from pit_protocol.beat import Order, Welcome, Wish
 from pit_protocol.states import KilledBy
 from pit_worker import crash
+from pit_worker.carrier import Carrier
 from pit_worker.entry import End, Entry, Intent, Key, Stop
 from pit_worker.environment import StartRefused
 from pit_worker.inotify import Inotify
@@ -39,13 +41,18 @@ class Processes:
         inotify: Inotify,
         boot_id: str,
         changed: Callable[[], None],
+        vacate: Callable[[Sequence[str], Callable[[], None]], None],
+        carrier: Carrier,
     ) -> None:
+        """`vacate` calls back when GPUs are idle, and may be given to others."""
         self._loop = loop
         self._spool = spool
         self._runtime = runtime
         self._inotify = inotify
         self._boot_id = boot_id
         self._changed = changed
+        self._vacate = vacate
+        self._carrier = carrier
         self._welcome: Welcome | None = None
         self._waiting: deque[Process] = deque()
         self._forgotten: set[Key] = set()
@@ -68,7 +75,9 @@ class Processes:
         """From now on processes may start: the head has told where their files are."""
         self._welcome = welcome
         self._spool.note_data_root(welcome.data_root)
+        self._carrier.welcome(welcome)
         self._runtime.clear(welcome.cluster)
+        self._release()
         self._loop.after(0, self._start_some)
 
     def obey(self, order: Order) -> None:
@@ -107,7 +116,8 @@ class Processes:
         if self._welcome is None:
             return
         home = self._welcome
-        intent = Intent(*key, home.cluster, self._boot_id, home.data_root, None if end else order.spec)
+        root, spec = self._carrier.localise(order, home)
+        intent = Intent(*key, home.cluster, self._boot_id, root, None if end else spec)
         try:
             entry = self._spool.add(intent, end)
         except (OSError, ValueError) as error:
@@ -138,10 +148,10 @@ class Processes:
 
     def _end_by_reboot(self, process: Process) -> None:
         if self._runtime.has_exited(process.entry):
-            self._finish(process, process.end_by_itself())
+            self._bring_home(process, process.end_by_itself())
         else:
             end = End(time.time(), killed_by=KilledBy.REBOOT, reason="the node was rebooted")
-            self._finish(process, end)
+            self._bring_home(process, end)
 
     def _enqueue(self, process: Process) -> None:
         if not self._waiting and self._welcome:
@@ -161,7 +171,13 @@ class Processes:
             self._stop_unstarted(process)
             return
         self._follow(process)
-        self._runtime.start(process.entry, partial(self._on_begun, process))
+        self._carrier.fetch(process.entry, partial(self._on_fetched, process))
+
+    def _on_fetched(self, process: Process, trouble: StartRefused | OSError | None) -> None:
+        if trouble is not None:
+            self._on_begun(process, trouble)
+        elif process.is_waiting:
+            self._runtime.start(process.entry, partial(self._on_begun, process))
 
     def _on_begun(self, process: Process, outcome: int | StartRefused | OSError) -> None:
         if not process.is_waiting:
@@ -174,6 +190,11 @@ class Processes:
             # It may run or not; the claim makes another try harmless.
             log.error("process %s: not begun yet: %s; trying again", process.key, outcome)
             process.tries += 1
+            # Its first part is for people, and the rest for whoever keeps the node.
+            lack = str(outcome).partition(": ")[0]
+            if lack != process.lack:
+                process.entry.say(f"pit: not begun yet: {lack}; trying again")
+            process.lack = lack
             self._loop.after(min(process.tries, MOST_PAUSE_S), partial(self._enqueue, process))
         else:
             crash.point("after-start")
@@ -185,6 +206,7 @@ class Processes:
         process.descriptor = descriptor
         process.image = process.entry.image()
         self._loop.watch(descriptor, partial(self._on_ended, process))
+        self._carrier.attend(process.entry, partial(self._stop, process, KilledBy.WORKER))
         self._follow(process)
         self._changed()
 
@@ -214,10 +236,16 @@ class Processes:
             process.kill_at = time.monotonic()
         self._press(process)
 
-    def _stop(self, process: Process, killed_by: KilledBy | None) -> None:
-        if process.end or process.stop or process.is_settling or self._runtime.has_exited(process.entry):
+    def curb(self, key: Key, reason: str) -> None:
+        """End one that takes more than it may."""
+        if process := self.known.get(key):
+            self._stop(process, KilledBy.LIMIT, reason)
+
+    def _stop(self, process: Process, killed_by: KilledBy | None, reason: str = "") -> None:
+        is_over = process.end or process.is_settling or process.is_delivering
+        if is_over or process.stop or self._runtime.has_exited(process.entry):
             return
-        process.stop = Stop(time.time(), killed_by)
+        process.stop = Stop(time.time(), killed_by, reason)
         try:
             process.entry.save_stop(process.stop)
         except OSError as error:
@@ -248,12 +276,15 @@ class Processes:
 
     def _press(self, process: Process) -> None:
         """See to it that nothing of a process is left; comes back by timer until that is so."""
-        if process.end:
+        if process.end or process.is_vacating or process.is_delivering:
             return
         rest_s = (process.kill_at or 0.0) - time.monotonic()
         left = self._runtime.signal(process.entry, signal.SIGKILL if rest_s <= 0 else 0)
         if left == 0 and process.has_ended:
-            self._finish(process, self._read_end(process))
+            spec = process.entry.intent.spec
+            process.is_vacating = True
+            units = spec.units if spec else ()
+            self._vacate(units, lambda: self._bring_home(process, self._read_end(process)))
             return
         process.presses += 1
         if process.presses == STUBBORN and left and rest_s <= 0:
@@ -274,6 +305,20 @@ class Processes:
             return End(time.time(), killed_by=process.stop.killed_by, reason="stopped before it began")
         return End(time.time(), killed_by=KilledBy.WORKER, reason="its supervisor could not start")
 
+    def _bring_home(self, process: Process, end: End) -> None:
+        """Finish it, once all it has written is on the head: who hears of the end may look for it."""
+        process.is_delivering = True
+        self._carrier.deliver(process.entry, partial(self._on_delivered, process, end))
+
+    def _on_delivered(self, process: Process, end: End, trouble: str) -> None:
+        process.is_delivering = False
+        if trouble:
+            end = replace(end, exit_code=None, signal=None, killed_by=KilledBy.WORKER, reason=trouble)
+        self._finish(process, end)
+
+    def _release(self) -> None:
+        self._carrier.release([p.entry for p in self.known.values() if p.end is None])
+
     def _finish(self, process: Process, end: End) -> None:
         process.end = end
         log.info("process %s ended: exit code %s %s", process.key, end.exit_code, end.reason)
@@ -287,4 +332,5 @@ class Processes:
         except OSError as error:
             # The next worker will find it out anew from what the supervisor left.
             log.error("process %s: its end cannot be written: %s", process.key, error)
+        self._release()
         self._changed()

@@ -25,6 +25,10 @@ class Runtime(Protocol):
     None of it keeps the loop waiting: what takes long is told later, in the loop.
     """
 
+    @property
+    def trouble(self) -> str | None:
+        """Why no processes can be started now; empty if they can, None if that is not known yet."""
+
     def await_ready(self, ready: Callable[[], None]) -> None:
         """Call `ready`, in the loop, once processes can be run at all."""
 
@@ -55,9 +59,20 @@ class Runtime(Protocol):
     def clear(self, cluster: str) -> None:
         """Clear away what earlier workers left of processes that the spool knows no more."""
 
+    def disks(self) -> list[Path]:
+        """Where it fills disks of the node beyond the spool's; not for the loop."""
+
+    def list_filled(self, entry: Entry) -> list[Path]:
+        """Directories that a process alone fills; not for the loop, raises OSError."""
+
+    def leave(self) -> None:
+        """The worker leaves and nothing of its own runs: take down what stood around it."""
+
 
 class LocalRuntime:
     """Processes of this machine, each in a session (and a cgroup where that may be) of its own."""
+
+    trouble: str | None = ""
 
     def __init__(self, search_path: str, own_cgroup: Path | None) -> None:
         self._search_path = search_path
@@ -90,6 +105,7 @@ class LocalRuntime:
                 str(entry.path),
                 script(entry, spec),
                 self._make_cgroup(entry),
+                *([f"{spec.lease_s:.0f}", f"{spec.grace_s:g}"] if spec.lease_s else []),
             ]
             child = subprocess.Popen(
                 arguments,
@@ -152,6 +168,15 @@ class LocalRuntime:
     def clear(self, cluster: str) -> None:
         """Nothing: what is on record is all there can be."""
 
+    def disks(self) -> list[Path]:
+        return []
+
+    def list_filled(self, entry: Entry) -> list[Path]:
+        return find_job_dir(entry)
+
+    def leave(self) -> None:
+        """Nothing stands around them."""
+
     def _make_cgroup(self, entry: Entry) -> str:
         if self._own_cgroup is None:
             return ""
@@ -170,6 +195,11 @@ class LocalRuntime:
         child = self._children.get(entry.key)
         if child and child.poll() is not None:
             del self._children[entry.key]
+
+
+def find_job_dir(entry: Entry) -> list[Path]:
+    spec = entry.intent.spec
+    return [Path(entry.intent.data_root) / spec.paths["JOB_DIR"]] if spec and "JOB_DIR" in spec.paths else []
 
 
 def _recorded_cgroup(entry: Entry) -> Path | None:

@@ -10,8 +10,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pit_protocol.beat import Runtime
+from pit_worker.firewall import parse_places
+from pit_worker.subnets import parse_pools
 
 PREFIX = "PIT_WORKER_"
+REMOTE = "remote"  # as `data_root`: this node does not see the head's files
 FILE_NAME = "worker.toml"
 WORDS = {
     "yes": True,
@@ -37,9 +40,13 @@ class Settings:
     address: str = "127.0.0.1"  # where other nodes reach the processes of this one
     ca_file: str = ""  # certificates one of which the head must show; empty: what the system trusts
     search_path: str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # PATH of a process
+    data_root: str = ""  # where the head's files are here; empty: on the same path; remote: get them over it
     runtime: Runtime = Runtime.PROCESS  # what processes are run by: process, or docker
     overlay: str = ""  # a Docker network across nodes that containers may join
+    network_pool: str = "10.213.0.0/16,172.30.0.0/16"  # from which private networks get their addresses
+    network_allow: str = ""  # what private networks may reach though it is this node: 10.0.0.7:2049,…
     image_cache_gib: int = 100  # what images that pit pulled may take; 0: no limit
+    disk_reserve_mib: int = 2048  # with less free space, the node takes no new processes; 0: it does
     cgroups: bool = True  # off: a process's tree is found by its environment and session
     boot_id: str = ""  # instead of the kernel's, to play a reboot
     log_level: str = "INFO"
@@ -74,6 +81,13 @@ def load(given: Mapping[str, str | None], environ: Mapping[str, str] = os.enviro
             )
     settings = Settings(**values)
     check_url(settings.url)
+    for name, parse in (("network_pool", parse_pools), ("network_allow", parse_places)):
+        try:
+            parse(getattr(settings, name))
+        except ValueError as error:
+            raise SettingError(f"{name}: {error}") from error
+    if settings.data_root and settings.data_root != REMOTE and not settings.data_root.startswith("/"):
+        raise SettingError(f"data_root must be {REMOTE}, or begin with /, not {settings.data_root!r}")
     return settings
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pit_protocol.problem import Problem
 from pit_protocol.wire import from_json, to_json
+from pit_worker.attempt_place import ATTEMPTS
 from pit_worker.entry import End, Entry, Intent, Key, write_whole
 from pit_worker.settings import SettingError
 
@@ -50,6 +51,8 @@ class Spool:
         if intent.spec:
             entry.output.touch(mode=0o600)
             os.mkfifo(entry.pipe, 0o600)
+            if intent.spec.lease_s:
+                entry.expired.touch(mode=0o600)
             entry.hostfile.write_text(intent.spec.hostfile, encoding="utf-8")
             if intent.spec.command is not None:
                 entry.command.write_text(intent.spec.command, encoding="utf-8")
@@ -64,7 +67,7 @@ class Spool:
     def entries(self) -> Iterator[Entry]:
         """All that is on record; what a crash left half made or half deleted is cleared away."""
         for path in sorted(self.path.iterdir()):
-            if not path.is_dir():
+            if not path.is_dir() or path.name == ATTEMPTS:
                 continue
             try:
                 intent = from_json(Intent, json.loads((path / INTENT).read_text()))

@@ -57,9 +57,16 @@ def open_session(url: str, certificates: tuple[str, ...]) -> requests.Session:
     session = requests.Session()
     # Else a .netrc would replace the token, and a proxy of the environment would see it.
     session.trust_env = False
-    if url.startswith("https:"):
-        session.mount("https://", _Adapter(pinned_context(certificates) if certificates else _of_system()))
+    if context := context_for(url, certificates):
+        session.mount("https://", _Adapter(context))
     return session
+
+
+def context_for(url: str, certificates: tuple[str, ...]) -> ssl.SSLContext | None:
+    """By which the head is known; None where there is no TLS."""
+    if not url.startswith("https:"):
+        return None
+    return pinned_context(certificates) if certificates else _of_system()
 
 
 def _of_system() -> ssl.SSLContext:

@@ -11,6 +11,7 @@ from pit_protocol.beat import Beat, Hello, Orders, Welcome
 from pit_worker.backoff import Backoff
 from pit_worker.beats import Speech
 from pit_worker.head import Head, HeadError, Overtaken, TokenRefused
+from pit_worker.lease import Lease
 from pit_worker.loop import Loop
 from pit_worker.settings import Settings
 
@@ -34,8 +35,9 @@ class Ears(Protocol):
 class Voices:
     """Greets the head, then keeps one beat held open for orders and sends others with what is said."""
 
-    def __init__(self, settings: Settings, loop: Loop, ears: Ears, hello: Hello) -> None:
+    def __init__(self, settings: Settings, loop: Loop, ears: Ears, hello: Hello, lease: Lease) -> None:
         self._settings = settings
+        self._lease = lease
         self._loop = loop
         self._ears = ears
         self._hello = hello
@@ -52,6 +54,7 @@ class Voices:
     def _listen(self) -> None:
         head, trouble = Head(self._settings), Trouble("listening", self._loop)
         welcome = _insist(lambda: head.greet(self._hello), trouble)
+        self._lease.renew(head.asked_at)
         log.info("node %s of cluster %s, epoch %d", welcome.node, welcome.cluster, welcome.epoch)
         self._loop.post(lambda: self._ears.on_welcome(welcome))
         heard = -1
@@ -60,6 +63,7 @@ class Voices:
             beat = Beat(welcome.epoch, self._hello.boot_id, max(seen, 0), wait_s=welcome.hold_s)
             asked_at = time.monotonic()
             orders = _insist(lambda beat=beat: head.beat(beat), trouble)  # type: ignore[misc]
+            self._lease.renew(head.asked_at)
             self._loop.post(lambda orders=orders: self._ears.on_heard(orders))  # type: ignore[misc]
             if orders.revision <= seen and time.monotonic() - asked_at < min(0.2, welcome.hold_s / 2):
                 # A head that answers at once without news would be asked without pause.
@@ -83,6 +87,7 @@ class Voices:
             else:
                 trouble.end()
                 refused.reset()
+                self._lease.renew(head.asked_at)
                 self._loop.post(lambda o=orders, s=speech: self._ears.on_answered(s, o))  # type: ignore[misc]
 
 

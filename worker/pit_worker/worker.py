@@ -3,21 +3,28 @@
 import logging
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from pit_protocol.beat import Hello, Order, Orders, Report, Resource, Usage, Welcome
+from pit_protocol.beat import Runtime as RuntimeKind
 from pit_worker import cgroup, crash, readonly
 from pit_worker.backoff import Backoff
 from pit_worker.beats import Speech, compose
+from pit_worker.both import Both, is_container
+from pit_worker.carrier import AtHand, Carrier
+from pit_worker.disk import Disks
 from pit_worker.docker_runtime import DockerRuntime
 from pit_worker.entry import Key
 from pit_worker.gpus import Watch
 from pit_worker.inotify import Inotify
 from pit_worker.inventory import read_boot_id, read_inventory
+from pit_worker.lease import Lease
 from pit_worker.loop import Loop, Timer
 from pit_worker.processes import Processes
+from pit_worker.remote import Remote
 from pit_worker.runtime import LocalRuntime, Runtime
-from pit_worker.settings import Settings
+from pit_worker.settings import REMOTE, Settings
 from pit_worker.spool import Spool
 from pit_worker.voices import Voices
 
@@ -35,14 +42,31 @@ class Worker:
         self._settings = settings
         self._spool = spool
         self._boot_id = settings.boot_id or read_boot_id()
+        self._lease = Lease(spool.path)
         self._loop = Loop()
         self._inotify = Inotify()
         self._is_tailing = False
         self._runtime = self._make_runtime()
         self._processes = Processes(
-            self._loop, spool, self._runtime, self._inotify, self._boot_id, self._on_change
+            self._loop,
+            spool,
+            self._runtime,
+            self._inotify,
+            self._boot_id,
+            self._on_change,
+            lambda units, then: self._gpus.vacate(units, then),
+            self._make_carrier(),
         )
         self._gpus = Watch(self._loop, self._processes.known, self._on_change)
+        self._disks = Disks(
+            self._loop,
+            self._runtime,
+            spool.path,
+            settings.disk_reserve_mib,
+            lambda: [process.entry for process in self._processes.known.values() if process.is_running],
+            lambda excess: self._processes.curb(excess.key, excess.reason),
+            self._on_change,
+        )
         self._voices: Voices | None = None
         self._welcome: Welcome | None = None
         self._is_speaking = False
@@ -62,6 +86,8 @@ class Worker:
         self._gpus.start(self._greet)
         code = self._loop.run()
         log.info("leaving; %d processes are for the next worker", len(self._processes.known))
+        if not self._processes.known:
+            self._runtime.leave()
         return code
 
     def on_welcome(self, welcome: Welcome) -> None:
@@ -74,9 +100,11 @@ class Worker:
             self._loop.leave(1)
             return
         self._welcome = welcome
-        # In this thread, which starts the processes.
-        readonly.protect(Path(welcome.data_root) / "shared")
+        if self._settings.data_root != REMOTE:
+            # In this thread, which starts the processes.
+            readonly.protect(Path(self._settings.data_root or welcome.data_root) / "shared")
         self._processes.welcome(welcome)
+        self._disks.start()
         self._speak_regularly()
 
     def on_heard(self, orders: Orders) -> None:
@@ -115,19 +143,35 @@ class Worker:
         told = self._settings
         inventory = read_inventory(resources)
         hello = Hello(self._boot_id, inventory, told.address, told.runtime, told.overlay)
-        self._voices = voices = Voices(self._settings, self._loop, self, hello)
+        self._voices = voices = Voices(self._settings, self._loop, self, hello, self._lease)
         if self._processes.known:
             voices.start()  # the head waits for word of them, whatever can be run now
         else:
             self._runtime.await_ready(voices.start)
 
     def _make_runtime(self) -> Runtime:
-        if self._settings.runtime == "docker":
-            log.info("processes run in containers of the Docker engine")
-            return DockerRuntime(self._loop, self._spool.path, self._settings.image_cache_gib)
+        is_docker = self._settings.runtime is RuntimeKind.DOCKER
+        found = {is_container(entry) for entry in self._spool.entries() if entry.intent.spec}
+        if (not is_docker) not in found:
+            return self._make_docker() if is_docker else self._make_local()
+        log.info("some processes here belong to the other runtime, and are seen to their end by it")
+        docker, local = self._make_docker(), self._make_local()
+        return Both(docker if is_docker else local, docker, local)
+
+    def _make_docker(self) -> Runtime:
+        log.info("processes run in containers of the Docker engine")
+        return DockerRuntime(self._loop, self._settings, self._on_change)
+
+    def _make_local(self) -> Runtime:
         own = cgroup.find_own() if self._settings.cgroups else None
         log.info("processes are held together by %s", f"cgroups below {own}" if own else "their environment")
         return LocalRuntime(self._settings.search_path, own)
+
+    def _make_carrier(self) -> Carrier:
+        if self._settings.data_root != REMOTE:
+            return AtHand(self._settings.data_root)
+        log.info("the head's files are not here: jobs' directories are copied, users' are mounted")
+        return Remote(self._loop, self._settings)
 
     def _is_news(self, orders: Orders) -> bool:
         if orders.revision < self.seen:
@@ -194,7 +238,13 @@ class Worker:
             crash.point("before-end-report")
         self._is_speaking = True
         beat = speech.to_beat(self._welcome.epoch, self._boot_id, max(self.seen, 0), self._gpus.troubles)
+        beat = replace(beat, trouble=self._trouble())
         self._voices.say(beat, speech)
+
+    def _trouble(self) -> str | None:
+        """Why the node takes no new processes; None before all has been looked at."""
+        found = (self._runtime.trouble, self._disks.trouble)
+        return None if None in found else "; ".join(filter(None, found))
 
     def _usage(self, report: Report) -> Usage | None:
         return self._gpus.means.tell(report, time.monotonic())

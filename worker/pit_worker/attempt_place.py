@@ -1,0 +1,151 @@
+"""The data of one attempt on a node without the head's files: a directory, and every name in it."""
+
+import json
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pit_protocol import rclone
+from pit_protocol.beat import ProcessSpec
+from pit_worker.entry import Entry, read_stat, write_whole
+
+ATTEMPTS = "attempts"  # in the spool
+JOB, OWN, SHARED = "job", "own", "shared"
+
+
+@dataclass(frozen=True)
+class AttemptPlace:
+    path: Path
+
+    @classmethod
+    def of(cls, entry: Entry) -> "AttemptPlace | None":
+        """Where an entry's data is; None if it is at hand and was never carried."""
+        root = Path(entry.intent.data_root)
+        return cls(root) if root.parent == entry.path.parent / ATTEMPTS else None
+
+    @classmethod
+    def named(cls, spool: Path, job: int, attempt: int) -> "AttemptPlace":
+        return cls(spool / ATTEMPTS / f"{job}-{attempt}")
+
+    @property
+    def numbers(self) -> tuple[int, int]:
+        """Of the job and the attempt."""
+        job, _, attempt = self.path.name.partition("-")
+        return int(job), int(attempt)
+
+    @cached_property
+    def tree(self) -> Path:
+        """The job's directory; there only if it is whole."""
+        return self.path / JOB
+
+    @cached_property
+    def coming(self) -> Path:
+        return self.path / "job.part"
+
+    @cached_property
+    def manifest(self) -> Path:
+        return self.path / "manifest"
+
+    @cached_property
+    def mounts(self) -> tuple[Path, Path]:
+        """Of the user's and his groups' data, and of what is shared."""
+        return self.path / OWN, self.path / SHARED
+
+    @cached_property
+    def cache(self) -> Path:
+        return self.path / "cache"
+
+    @cached_property
+    def token(self) -> Path:
+        return self.path / "token"
+
+    @cached_property
+    def config(self) -> Path:
+        """What rclone is told in secret."""
+        return self.path / "rclone.conf"
+
+    @cached_property
+    def log(self) -> Path:
+        return self.path / "rclone.log"
+
+    def make(self) -> None:
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def save_token(self, text: str) -> None:
+        write_whole(self.token, text)
+
+    def guard(self) -> tuple[int, int] | None:
+        """Process id and start time of the guard of the mounts, if it runs."""
+        known = self._read("guard")
+        with suppress(KeyError, TypeError):
+            stat = read_stat(int(known["pid"]))
+            if stat and stat.state != "Z" and stat.start_time == known["start_time"]:
+                return stat.pid, stat.start_time
+        return None
+
+    def controls(self) -> list[rclone.Control]:
+        """Where the mounts are asked how far they are; none before they are there."""
+        return [
+            rclone.Control(one["port"], one["password"]) for one in self._read("guard").get("controls", ())
+        ]
+
+    def save_guard(self, pid: int, controls: list[rclone.Control]) -> None:
+        stat = read_stat(pid)
+        told = [{"port": control.port, "password": control.password} for control in controls]
+        start_time = stat.start_time if stat else 0
+        write_whole(self.path / "guard", json.dumps({"pid": pid, "start_time": start_time, "controls": told}))
+
+    def lost(self) -> str:
+        """Why the mounts are gone, if they are."""
+        with suppress(OSError):
+            return (self.path / "lost").read_text()
+        return ""
+
+    def save_lost(self, why: str) -> None:
+        write_whole(self.path / "lost", why)
+
+    def forgive(self) -> None:
+        """Let the mounts be tried anew."""
+        (self.path / "lost").unlink(missing_ok=True)
+
+    def has_unsent(self) -> bool:
+        """Whether a cache without its program may hold what is not on the head yet."""
+        return any(self.cache.glob("*/vfs/*/**/*"))
+
+    def clear(self) -> None:
+        """Delete all of it; raises OSError while something is mounted there: that is others' data."""
+        for mount in self.mounts:
+            if rclone.is_mounted(mount):
+                raise OSError(f"{mount} is still mounted")
+            with suppress(FileNotFoundError):
+                mount.rmdir()
+        for part in (self.tree, self.coming, self.cache):
+            shutil.rmtree(part, ignore_errors=True)
+        for file in ("manifest", "token", "guard", "lost", "rclone.log", "rclone.conf", "mount.json"):
+            (self.path / file).unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            self.path.rmdir()
+
+    def _read(self, name: str) -> dict[str, Any]:
+        with suppress(OSError, ValueError):
+            found = json.loads((self.path / name).read_text())
+            return found if isinstance(found, dict) else {}
+        return {}
+
+
+def localise(spec: ProcessSpec) -> ProcessSpec:
+    """The same with paths below the place of its attempt."""
+    job = spec.paths.get("JOB_DIR", "")
+    return replace(spec, paths={name: _local(path, job) for name, path in spec.paths.items()})
+
+
+def _local(path: str, job: str) -> str:
+    if path == job or path.startswith(f"{job}/"):
+        return JOB + path[len(job) :]
+    first, _, rest = path.partition("/")
+    if first == "home":
+        return f"{OWN}/home"
+    return f"{OWN}/groups/{rest}" if first == "groups" else path

@@ -1,0 +1,138 @@
+"""Mounts of attempts, from the worker's side: begun, found again, flushed, ended."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from pit_protocol import rclone
+from pit_protocol.beat import Account
+from pit_protocol.rclone import MountError
+from pit_worker.attempt_place import AttemptPlace
+from pit_worker.entry import read_stat, write_whole
+from pit_worker.settings import Settings
+
+BEGIN_S = 60.0
+END_S = 20.0
+LOOK_S = 0.05
+TAIL = 5  # lines of rclone's log that tell of its last tries
+REFUSAL = re.compile(r"failed to (?:copy|upload|transfer).*: (?:403|413|422|507) ", re.IGNORECASE)
+REFUSED_S = 3.0  # the same where the head has said no
+STUCK_S = 600.0  # how long files may stay unsent, none of them getting through, before they are given up
+
+
+class Guards:
+    """Any thread may ask, but one for each place."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._children: dict[Path, subprocess.Popen[bytes]] = {}
+        self._lock = threading.Lock()
+
+    def begin(self, place: AttemptPlace, token: str, account: Account | None) -> None:
+        """Mount; raises MountError with the reason if that fails."""
+        place.save_token(token)
+        place.forgive()
+        told = {
+            "url": self._settings.url,
+            "ca_file": self._settings.ca_file,
+            "uid": account.uid if account else None,
+            "gid": account.gid if account else None,
+        }
+        write_whole(place.path / "mount.json", json.dumps(told))
+        child = subprocess.Popen(
+            [sys.executable, "-P", "-m", "pit_worker.mount_guard", str(place.path)],
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        with self._lock:
+            self._children[place.path] = child
+        deadline = time.monotonic() + BEGIN_S
+        while not (place.guard() and place.controls()):
+            if child.poll() is not None or time.monotonic() > deadline:
+                self.end(place)
+                raise MountError(place.lost() or f"nothing was mounted: {rclone.last_words(place.log)}")
+            time.sleep(LOOK_S)
+
+    def flush(self, place: AttemptPlace, is_head_there: Callable[[], bool]) -> str:
+        """Wait until all that was written is on the head, however long that is away; what went wrong."""
+        least, since = -1, time.monotonic()
+        while place.guard() is not None:
+            try:
+                left = sum(map(rclone.pending, place.controls()))
+            except MountError:
+                left = max(1, least)  # it may be about to end
+            if not left:
+                return ""
+            if least < 0 or left < least:
+                least, since = left, time.monotonic()
+            stuck_s = time.monotonic() - since
+            if stuck_s > STUCK_S and not is_head_there():
+                since = time.monotonic()
+            elif stuck_s > STUCK_S or (stuck_s > REFUSED_S and _is_refused(place.log)):
+                return f"{left} files in home or groups could not be written: {rclone.last_words(place.log)}"
+            time.sleep(LOOK_S)
+        return place.lost() or "its mounts have ended"
+
+    def open(self, place: AttemptPlace) -> int | None:
+        """A descriptor that is readable when the guard has ended; None if it has."""
+        known = place.guard()
+        if known is None:
+            return None
+        try:
+            handle = os.pidfd_open(known[0])
+        except ProcessLookupError:
+            return None
+        if place.guard() != known:
+            os.close(handle)
+            return None
+        return handle
+
+    def end(self, place: AttemptPlace) -> None:
+        """Unmount; what is not on the head by then stays in the cache."""
+        if (handle := self.open(place)) is not None:
+            try:
+                signal.pidfd_send_signal(handle, signal.SIGTERM)
+            except ProcessLookupError:
+                pass
+            finally:
+                os.close(handle)
+        with self._lock:
+            child = self._children.pop(place.path, None)
+        if child and handle is None:
+            child.terminate()  # it has not told who it is
+        deadline = time.monotonic() + END_S
+        while (place.guard() or (child and child.poll() is None)) and time.monotonic() < deadline:
+            time.sleep(LOOK_S)
+        if child and child.poll() is None:
+            child.kill()
+            child.wait()
+        elif known := place.guard():
+            _kill(known)
+        for mount in place.mounts:
+            if rclone.is_mounted(mount):
+                rclone.unmount(mount)
+
+
+def _is_refused(log: Path) -> bool:
+    """Whether the last that rclone says of an upload is that the head does not want it."""
+    try:
+        lines = log.read_text(errors="replace").splitlines()[-TAIL:]
+    except OSError:
+        return False
+    return any(REFUSAL.search(line) for line in lines)
+
+
+def _kill(known: tuple[int, int]) -> None:
+    stat = read_stat(known[0])
+    if stat and stat[:2] == known:
+        os.kill(known[0], signal.SIGKILL)

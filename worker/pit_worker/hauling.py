@@ -1,0 +1,113 @@
+"""The head as a node without its files sees it: trees to get, changes to bring, tokens to mount with."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import requests
+
+from pit_protocol import API_PREFIX
+from pit_protocol.problem import Problem
+from pit_worker.head import HeadError
+from pit_worker.settings import SettingError, Settings, read_token
+from pit_worker.transport import CONNECT_S, explain, open_session, read_certificates
+
+ANSWER_S = 60.0
+STORE_S = 600.0  # for the head to write down what was sent
+BLOCK = 256 * 1024
+AGAIN = (429, 500, 502, 503, 504)  # what may be otherwise a moment later
+
+
+class Refused(Exception):
+    """The head will not: asking again does not help. The text is for a person."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.message)
+        self.code, self.status = problem.code, problem.status
+
+
+class Haul:
+    """Calls for one attempt; any thread may make one, for itself."""
+
+    def __init__(self, settings: Settings, epoch: int, job: int, attempt: int) -> None:
+        self._settings = settings
+        self._url = f"{settings.url.rstrip('/')}{API_PREFIX}/node/attempts/{job}/{attempt}"
+        self._epoch = epoch
+
+    def token(self) -> str:
+        """A token for the data of the attempt's user; the one before it ends."""
+        with self._call("POST", "/token") as answer:
+            token = answer.json().get("token")
+        if not isinstance(token, str):
+            raise HeadError("the head gave no token")
+        return token
+
+    @contextmanager
+    def tree(self) -> Iterator[Iterator[bytes]]:
+        """The attempt's directory, as a tar in pieces."""
+        with self._call("GET", "/tree", stream=True) as answer:
+            yield _pieces(answer)
+
+    def bring(self, pieces: Iterable[bytes]) -> None:
+        """Write what has changed."""
+        with self._call("PUT", "/tree", data=pieces, patience_s=STORE_S):
+            pass
+
+    def remove(self, paths: Iterable[str]) -> None:
+        with self._call("POST", "/gone", json=list(paths), patience_s=STORE_S):
+            pass
+
+    def is_head_there(self) -> bool:
+        """Whether anybody answers; what, does not matter."""
+        try:
+            certificates = read_certificates(self._settings.ca_file)
+            with open_session(self._settings.url, certificates) as session:
+                about = self._settings.url.rstrip("/") + API_PREFIX + "/"
+                return session.get(about, timeout=CONNECT_S, allow_redirects=False).status_code < 500
+        except (SettingError, requests.RequestException):
+            return False
+
+    @contextmanager
+    def _call(
+        self, method: str, path: str, *, patience_s: float = ANSWER_S, **options: Any
+    ) -> Iterator[requests.Response]:
+        """One call; raises HeadError where another try makes sense, and Refused where none does."""
+        try:
+            token = read_token(self._settings.token_file)
+            certificates = read_certificates(self._settings.ca_file)
+            with (
+                open_session(self._settings.url, certificates) as session,
+                session.request(
+                    method,
+                    self._url + path,
+                    params={"epoch": self._epoch},
+                    headers={"Authorization": f"Bearer {token}", "Accept-Encoding": "identity"},
+                    timeout=(CONNECT_S, patience_s),
+                    allow_redirects=False,
+                    **options,
+                ) as answer,
+            ):
+                if answer.status_code >= 300:
+                    raise _refusal(answer)
+                yield answer
+        except (SettingError, requests.JSONDecodeError) as error:
+            raise HeadError(str(error)) from error
+        except requests.RequestException as error:
+            raise HeadError(f"no answer from the head: {explain(error)}") from error
+
+
+def _pieces(answer: requests.Response) -> Iterator[bytes]:
+    yield from answer.iter_content(BLOCK)
+
+
+def _refusal(answer: requests.Response) -> Exception:
+    try:
+        content = answer.json()
+    except requests.RequestException:
+        content = {}
+    problem = Problem.from_json(content if isinstance(content, dict) else {})
+    problem.status = answer.status_code
+    # A refused token may be replaced by a good one at any time.
+    if answer.status_code in (401, *AGAIN):
+        return HeadError(f"the head answered {answer.status_code}: {problem.message}")
+    return Refused(problem)
