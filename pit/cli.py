@@ -1,6 +1,7 @@
 """The command `pit`: finds the subcommand, and turns what went wrong into a sentence and an exit code."""
 
 import importlib
+import signal
 import sys
 import traceback
 from typing import Any, NoReturn
@@ -13,11 +14,21 @@ from pit_protocol.problem import Problem
 
 COMMANDS = {
     "run": "Enqueue the project around the current directory as a new job.",
+    "rerun": "Run an old job's code, or its settings, again.",
+    "diff": "Show what a job had uncommitted, or how two jobs differ.",
+    "checkout": "Bring back the exact code of a job.",
     "log": "Print a job's log and follow it.",
     "status": "Show running, waiting and done jobs.",
     "stop": "Stop jobs.",
     "wait": "Wait until jobs have ended.",
+    "ls": "List what is in a data directory.",
+    "cat": "Print a file of a data directory.",
+    "pull": "Copy out of a data directory.",
+    "push": "Copy into a data directory.",
+    "sync": "Send what is new or changed here to a data directory.",
+    "restore": "Bring back what is in the trash.",
     "download": "Download a job's directory as .tar.gz archive.",
+    "mount": "Mount a data directory as a local file system.",
     "show": "Show jobs, nodes, people, groups and more.",
     "add": "Add a user, group, node or alias.",
     "set": "Change properties of something.",
@@ -33,7 +44,7 @@ COMMANDS = {
     "up": "Start a head and a worker on this machine.",
     "down": "Stop the head and the worker of `pit up`.",
 }
-ALIASES = {"put": "run", "rm": "remove"}
+ALIASES = {"put": "run", "rm": "remove", "cp": "pull"}
 
 
 class Pit(click.Group):
@@ -86,7 +97,15 @@ def pit(ctx: click.Context, debug: bool) -> None:
         ctx.command.debug = debug
 
 
+def _leave(number: int, _frame: object) -> NoReturn:
+    # As by Ctrl-C: what is in the making is cleaned up on the way out.
+    sys.exit(128 + number)
+
+
 def main() -> NoReturn:
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # and not ignored, as under nohup
+            signal.signal(number, _leave)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # an odd locale must not turn a title into a traceback
             stream.reconfigure(errors="backslashreplace")

@@ -153,6 +153,7 @@ def environment() -> dict[str, str]:
         )
     # Head and user are one here: the head may fetch what the user may, and jobs find the user's programs.
     env.setdefault("PIT_HEAD_GIT_PROTOCOLS", "https,ssh,http,git,file")
+    env.setdefault("PIT_HEAD_GIT_LOCAL_HOSTS", "*")
     env.setdefault("PIT_WORKER_SEARCH_PATH", env.get("PATH", os.defpath))
     return env
 

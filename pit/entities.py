@@ -57,6 +57,11 @@ def parse_entity(text: str, kinds: Sequence[str], *, resources: bool = False) ->
     return Entity(kind, check_name(kind, name))
 
 
+def is_entity(text: str) -> bool:
+    """Whether a word looks like one, be there one of that name or not."""
+    return text[:1].isdecimal() or (text.partition(":")[0] in FOLDERS and ":" in text)
+
+
 def check_name(kind: str, name: str) -> str:
     """Refuse what cannot be sent as a name; all else is for the head to judge."""
     if not name:
@@ -71,16 +76,21 @@ def parse_group(text: str) -> str:
     return check_name("group", text.removeprefix("group:"))
 
 
-def parse_properties(words: Sequence[str]) -> dict[str, str]:
-    """What `full_name="Anna A." admin=yes` sets; a bare `password` is one to be asked for."""
-    properties: dict[str, str] = {}
+def is_secret(name: str) -> bool:
+    """Whether the values of a property must not be seen."""
+    return name == "password" or name.startswith("git.")
+
+
+def parse_properties(words: Sequence[str]) -> dict[str, str | None]:
+    """What `full_name="Anna A." admin=yes` sets; of a bare `password` the value is to be asked for."""
+    properties: dict[str, str | None] = {}
     for word in words:
         name, equals, value = word.partition("=")
-        if not name or (not equals and name != "password"):
+        if not name or (not equals and not is_secret(name)):
             raise click.UsageError(f"{word!r} sets nothing; write PROPERTY=VALUE")
         if name in properties:
             raise click.UsageError(f"{name} is set twice")
-        properties[name] = value
+        properties[name] = value if equals else None
     return properties
 
 

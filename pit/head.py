@@ -5,7 +5,7 @@ import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 import requests
@@ -16,12 +16,11 @@ from pit.connection import Connection
 from pit.transport import secure
 from pit_protocol import API_PREFIX
 from pit_protocol.problem import Problem
-from pit_protocol.submission import Submission
+from pit_protocol.submission import Demand, Lacking, LargeFile, Offer, Submission
 from pit_protocol.wire import to_json
 
 CONNECT_S = 5.0
 ANSWER_S = 30.0  # on top of the time that the head was asked to hold its answer
-UPLOAD_S = 600.0
 ONES_OWN = (403, 404, 409)  # statuses of problems that say nothing about others named with it
 
 Json = dict[str, Any]
@@ -97,9 +96,29 @@ class Head:
     def remove_group(self, path: str, group: str) -> None:
         self._call("DELETE", f"{path}/groups/{quote(group, safe='')}").close()
 
-    def upload(self, digest: str, body: BinaryIO) -> None:
+    def uploaded(self, digest: str) -> Json:
+        """How much of an upload the head has."""
+        return self._ask("GET", f"/uploads/{digest}")
+
+    def upload(self, digest: str, piece: bytes, offset: int, size: int) -> Json:
+        """Send a piece of an upload of that size; the answer is as of `uploaded`."""
         headers = {"Content-Type": "application/octet-stream"}
-        self._call("PUT", f"/uploads/{digest}", data=body, headers=headers, answer_s=UPLOAD_S).close()
+        params = {"offset": offset, "size": size}
+        try:
+            return self._ask("PUT", f"/uploads/{digest}", data=piece, headers=headers, params=params)
+        except Problem as problem:
+            if problem.code != "wrong_offset":
+                raise
+            return self.uploaded(digest)
+
+    def offer(self, offer: Offer) -> Demand:
+        answer = self._ask("POST", "/snapshots/offer", json=to_json(offer))
+        return Demand(bool(answer["complete"]), answer["base"], answer.get("why", ""))
+
+    def lacking(self, asked: Lacking) -> Lacking:
+        answer = self._ask("POST", "/snapshots/lacking", json=to_json(asked))
+        large = tuple(LargeFile(file["oid"], file["size"]) for file in answer["large"])
+        return Lacking(tuple(answer["objects"]), large)
 
     def submit(self, submission: Submission) -> Json:
         return self._ask("POST", "/jobs", json=to_json(submission))
@@ -124,10 +143,21 @@ class Head:
         return self._ask("GET", f"/nodes/{quote(name, safe='')}")
 
     @contextmanager
-    def archive(self, number: int) -> Iterator[requests.Response]:
-        """The open answer with the archive's bytes; read it by `chunks`."""
-        headers = {"Accept-Encoding": "identity"}
-        with self._call("GET", f"/jobs/{number}/archive", headers=headers, stream=True) as response:
+    def archive(self, number: int, offset: int = 0) -> Iterator[requests.Response]:
+        """The open answer with the archive's bytes from `offset` on; read it by `chunks`."""
+        with self._stream(f"/jobs/{number}/archive", params={"offset": offset or None}) as response:
+            yield response
+
+    @contextmanager
+    def code(self, number: int) -> Iterator[requests.Response]:
+        """The open answer with a tar of the files that a job began with; read it by `chunks`."""
+        with self._stream(f"/jobs/{number}/code") as response:
+            yield response
+
+    @contextmanager
+    def diff(self, number: int, to: int | None) -> Iterator[requests.Response]:
+        """The open answer with what a job had uncommitted, or what another had otherwise."""
+        with self._stream(f"/jobs/{number}/diff", params={"to": to}) as response:
             yield response
 
     def chunks(self, response: requests.Response, size: int = 256 * 1024) -> Iterator[bytes]:
@@ -136,6 +166,21 @@ class Head:
             yield from response.iter_content(size)
         except requests.RequestException as error:
             raise self._unreachable(_why(error)) from error
+
+    def ask(self, method: str, path: str, **options: Any) -> Json:
+        """A route's answer in JSON, for what has no method of its own here."""
+        return self._ask(method, path, **options)
+
+    def open(self, method: str, path: str, **options: Any) -> requests.Response:
+        """A route's answer as it comes, for what is neither JSON nor small; read it by `chunks`."""
+        return self._call(method, path, stream=True, **options)
+
+    def find_data(self, path: str) -> None:
+        """See that WebDAV has something there; raises a Problem if not."""
+        self._call("PROPFIND", f"/dav/{quote(path)}", prefix="", headers={"Depth": "0"}).close()
+
+    def _stream(self, path: str, **options: Any) -> requests.Response:
+        return self._call("GET", path, headers={"Accept-Encoding": "identity"}, stream=True, **options)
 
     def _ask(self, method: str, path: str, *, wait_s: float = 0, **options: Any) -> Json:
         response = self._call(method, path, answer_s=ANSWER_S + wait_s, **options)
@@ -148,12 +193,12 @@ class Head:
         return body
 
     def _call(
-        self, method: str, path: str, *, answer_s: float = ANSWER_S, **options: Any
+        self, method: str, path: str, *, prefix: str = API_PREFIX, answer_s: float = ANSWER_S, **options: Any
     ) -> requests.Response:
         try:
             response = self._session.request(
                 method,
-                f"{self.connection.url}{API_PREFIX}{path}",
+                f"{self.connection.url}{prefix}{path}",
                 timeout=(CONNECT_S, answer_s),
                 allow_redirects=False,  # the token is for this URL, not for where it points
                 **options,

@@ -43,6 +43,9 @@ def job_text(job: Json, now: float) -> str:
         ("Created", local_time(job["created_at"])),
         *snapshot_pairs(job),
         ("Branch", safe(job["snapshot"]["branch"] or "")),
+        ("Tree", safe(job["snapshot"]["tree"])),
+        ("Changes", _changes(job["snapshot"])),
+        ("Reruns", str(job.get("reruns") or "")),
         ("Image", _image(job)),
         ("Command", safe(job["command"] or ".compute")),
         ("Continues", str(job["continues"] or "")),
@@ -53,6 +56,20 @@ def job_text(job: Json, now: float) -> str:
         ("Result", safe_lines(job["result"] or "").replace("\n", "\n" + " " * 12)),
     ]
     return records([(label, value) for label, value in pairs if value])
+
+
+def _changes(snapshot: Json) -> str:
+    """What was not committed."""
+    if snapshot.get("dirty") is None:
+        return ""
+    if not snapshot["dirty"]:
+        return "none, all of it was committed"
+    count = snapshot["diff_files"]
+    if count is None:
+        return "some were not committed"
+    files = "1 file" if count == 1 else f"{count:,} files"
+    added, removed = snapshot["diff_added"], snapshot["diff_removed"]
+    return f"{files} not as committed, {added:,} lines added, {removed:,} removed"
 
 
 def _image(job: Json) -> str:

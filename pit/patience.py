@@ -1,15 +1,18 @@
-"""Asking a head again that has gone away for a while, as one does who follows a job for days."""
+"""Asking a head again that has gone away for a while: for days by who follows a job, else for a bit."""
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pit.head import Unreachable
+from pit_protocol.problem import Problem
 
 T = TypeVar("T")
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 10.0
+PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # before the connection is tried again
+AGAIN = ("busy", "stalled")  # the head has not noticed yet that the last connection broke
 
 
 class Patience:
@@ -45,3 +48,21 @@ class Patience:
                 self._tell("the head is back")
             self._met = True
             return answer
+
+
+def persist(action: Callable[[], T], has_moved: Callable[[], Any] = lambda: None) -> T:
+    """Do something that can be done again, until the head answers; as long as something moves, for ever."""
+    pauses = iter(PAUSES_S)
+    before = has_moved()
+    while True:
+        try:
+            return action()
+        except Problem as problem:
+            if not isinstance(problem, Unreachable) and problem.code not in AGAIN:
+                raise
+            if has_moved() != before:
+                pauses, before = iter(PAUSES_S), has_moved()
+            pause_s = next(pauses, None)
+            if pause_s is None:
+                raise
+            time.sleep(pause_s)

@@ -3,14 +3,17 @@
 import json
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pit import terminal
-from pit.entities import Entity
+from pit.entities import Entity, is_secret
+from pit.files import read_text
 from pit_protocol.problem import Problem
 
 Json = Mapping[str, Any]
 STDIN = "-"
+FILE = "@"
 
 # What is asked for when one is added, and by which words; what is mandatory, the head judges.
 WANTED = {
@@ -19,7 +22,7 @@ WANTED = {
 }
 
 
-def complete(entity: Entity, properties: Mapping[str, str]) -> dict[str, str]:
+def complete(entity: Entity, properties: Mapping[str, str | None]) -> dict[str, str]:
     """What it takes to add the entity; what is missing is asked for on a terminal."""
     whole = dict(properties)
     if terminal.is_interactive():
@@ -27,33 +30,47 @@ def complete(entity: Entity, properties: Mapping[str, str]) -> dict[str, str]:
             if name not in whole:
                 whole[name] = terminal.ask(label)
         if entity.kind == "user":
-            whole.setdefault("password", "")
-    return with_password(whole)
+            whole.setdefault("password", None)
+    return with_secrets(whole)
 
 
-def with_password(properties: Mapping[str, str]) -> dict[str, str]:
-    """The same, where an empty password is asked for, `-` is read from stdin, and any is checked."""
-    whole = dict(properties)
-    if "password" not in whole:
-        return whole
-    if whole["password"] == STDIN:
-        whole["password"] = sys.stdin.readline().rstrip("\n")
-    elif whole["password"]:
+def with_secrets(properties: Mapping[str, str | None]) -> dict[str, str]:
+    """The same, where a secret that is not there is asked for, and `-` or `@FILE` is read."""
+    return {
+        name: _secret(name, value) if is_secret(name) else value or "" for name, value in properties.items()
+    }
+
+
+def _secret(name: str, value: str | None) -> str:
+    if value == STDIN:
+        secret = sys.stdin.readline() if name == "password" else sys.stdin.read()
+    elif value and value.startswith(FILE) and name != "password":
+        secret = read_text(Path(value[1:]).expanduser()) or ""
+        if not secret:
+            raise Problem(
+                "no_file", f"{value[1:]} is not there, or empty", "name a file with a token or a key"
+            )
+    elif value:
         raise Problem(
-            "password_shown",
-            "a password on the command line is there for all to see, in lists of processes and histories",
-            "leave its value away to be asked, or `password=-` reads it from stdin",
+            "secret_shown",
+            f"{name} on the command line is there for all to see, in lists of processes and histories",
+            f"leave the value away to be asked, or `{name}=-` reads it from stdin",
         )
+    elif value == "" and name != "password":
+        return ""  # takes it away
     elif not terminal.is_interactive():
         raise Problem(
-            "no_password",
-            "without a terminal no password can be asked for",
-            "`password=-` reads it from stdin",
+            "no_secret", f"without a terminal {name} cannot be asked for", f"`{name}=-` reads it from stdin"
         )
     else:
-        whole["password"] = terminal.ask_new_password()
-    terminal.check_password(whole["password"])
-    return whole
+        return (
+            terminal.ask_new_password()
+            if name == "password"
+            else terminal.ask_hidden(f"Token for {name[4:]}")
+        )
+    if name == "password":
+        terminal.check_password(secret.rstrip("\n"))
+    return secret.rstrip("\n")
 
 
 def find_value(entity: Entity, record: Json, name: str) -> Any:

@@ -41,4 +41,6 @@ def _last_segment(text: str) -> str:
 
 def _escaped(match: re.Match[str]) -> str:
     code = ord(match.group())
+    if 0xDC80 <= code <= 0xDCFF:  # how Python keeps a byte that is no UTF-8
+        code -= 0xDC00
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

@@ -1,117 +1,127 @@
-"""A project's exact state as something to send: a commit that the head can get, and a diff to it.
+"""A project's exact state as something to send: a tree, what it comes from, and the objects of both.
 
-All that is not ignored belongs to it: staged, modified, untracked, binary. The user's index and
-objects stay as they are, for git writes into a scratch folder.
+All that is not ignored belongs to it: staged, modified, untracked, binary, in submodules. The user's
+repository stays as it is, for git writes into a scratch directory.
 """
 
 import hashlib
 import os
-import shutil
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from pit.project import Project, check_no_secret
-from pit_protocol.problem import Problem
-from pit_protocol.submission import Snapshot
+from pit.project import Base, Folder, Project, secret_in
+from pit.worktree import EMPTY_TREE, RAW_DIFF, Taken, take
+from pit_protocol.submission import Demand, LargeFile, Offer, Snapshot
 
-MIB = 1024 * 1024
-MAX_DIFF = 32 * MIB
-MAX_CHANGED = 16 * MAX_DIFF  # bytes of changed files that are worth the try to diff them
 NAMED_FILES = 5
-
+MIB = 1024 * 1024
 _EXACT = ("-r", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=none")
-_PATCH = ("-p", "--binary", "--full-index", "--no-relative", "--submodule=short")
-_PREFIXES = ("--src-prefix=a/", "--dst-prefix=b/")
-
-
-@dataclass(frozen=True)
-class Parcel:
-    """A snapshot and the files whose hashes it names; they live as long as the scratch folder."""
-
-    snapshot: Snapshot
-    bodies: tuple[Path, ...]
 
 
 class Shot:
-    """The work tree at one moment, as a tree object in a scratch folder."""
+    """The work tree at one moment."""
 
-    def __init__(self, project: Project, scratch: Path) -> None:
+    def __init__(
+        self, project: Project, place: Path, include: Sequence[str] = (), *, with_remote: bool = True
+    ) -> None:
+        self.notes: list[str] = []  # what the user should know of it
+        if project.setting("extensions.objectformat") == "sha256":
+            self.notes.append("this repository names objects by sha256: all files are sent, without history")
+            project = Folder(project.top)
         self.project = project
-        self.commit = project.get_commit()
-        self._scratch = scratch
-        self._env = _scratch_env(project, scratch)
-        _check_size(project, self._env)
-        project.run("add", "-A", "--", ".", env=self._env)
-        self.tree = project.line("write-tree", env=self._env)
+        self._place, self._include = place, tuple(include)
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(project.find_base) if with_remote else None
+            self.taken = take(project, place / "taken", include=self._include)
+            self.base = self._usable(asked.result() if asked else None)
+        self.history = project.history(self.base)
+        self.notes += list(_warnings(self.taken))
+
+    @property
+    def tree(self) -> str:
+        return self.taken.tree
+
+    @property
+    def large(self) -> tuple[LargeFile, ...]:
+        """Content that stays elsewhere, if the head can get it there."""
+        return tuple({pointer.content for pointer in self.taken.pointers})
 
     def has(self, path: str) -> bool:
-        return bool(self.project.run("ls-tree", self.tree, "--", path, env=self._env))
+        return bool(self.taken.scratch.run("ls-tree", self.tree, "--", path))
 
-    def from_remote(self) -> Parcel | None:
-        """The shot as a diff to what the remote has; None if it has nothing of it."""
-        remote = self.project.get_remote()
-        if remote is None or self.commit is None:
-            return None
-        base = self.project.find_base(remote, self.commit)
-        if base is None:
-            return None
-        check_no_secret(remote)
-        return self._parcel(base, base, remote_name=remote.name, remote=remote.url)
+    def embed(self, oids: frozenset[str]) -> None:
+        """Take these large files along with their content."""
+        self.taken = take(self.project, self._place / "embedding", embed=oids, include=self._include)
 
-    def with_pack(self) -> Parcel:
-        """The shot with all its objects, for a head that cannot fetch them; history stays here."""
-        if self.commit is None:
-            return self._parcel(self.project.line("hash-object", "-t", "tree", "--stdin"), None)
-        listing, pack = self._scratch / "objects.txt", self._scratch / "objects.pack"
-        with listing.open("wb") as file:
-            self.project.run("rev-list", "--objects", "--no-walk", self.commit, stdout=file)
-        with listing.open("rb") as names, pack.open("wb") as file:
-            self.project.run("pack-objects", "--stdout", "-q", stdin=names, stdout=file)
-        return self._parcel(self.commit, self.commit, pack=pack)
+    def offer(self) -> Offer:
+        if self.base is None:
+            return Offer(self.tree, self.history)
+        return Offer(self.tree, self.history, self.base.remote.url, self.base.commit)
 
-    def _parcel(
-        self,
-        base: str,
-        commit: str | None,
-        *,
-        remote: str | None = None,
-        remote_name: str | None = None,
-        pack: Path | None = None,
-    ) -> Parcel:
-        diff = self._diff(base)
-        snapshot = Snapshot(
+    def objects(self, demand: Demand) -> dict[str, str]:
+        """What the head lacks at most, each with a path that it is found at."""
+        # HEAD as git has it, too: it may be the base of what comes next.
+        own = self.project.head[1] if self.project.head else None
+        wanted = list(dict.fromkeys(tree for tree in (self.tree, self.taken.committed, own) if tree))
+        here = [self.tree] if demand.complete else []
+        here += [self._base_tree(demand.base)] if demand.base else []
+        printed = self.taken.scratch.run("rev-list", "--objects", *wanted, *(f"^{tree}" for tree in here))
+        lines = (line.partition(b" ") for line in printed.split(b"\n") if line)
+        found = {name.decode(): os.fsdecode(path) for name, _, path in lines}
+        if self.project.head and self.project.head[0] != demand.base:
+            found[self.project.head[0]] = ""
+        return found
+
+    def pack(self, objects: Iterable[tuple[str, str]]) -> Path:
+        """A file with these objects; always the same, so that a broken transfer can be taken up again."""
+        listing, target = self._place / "objects.txt", self._place / "objects.pack"
+        with listing.open("w", encoding="utf-8", errors="surrogateescape") as file:
+            file.writelines(f"{name} {path}\n" for name, path in objects)
+        self.taken.scratch.pack(listing, target)
+        return target
+
+    def snapshot(self, demand: Demand, pack: Path | None) -> Snapshot:
+        project = self.project
+        base = None if demand.why else self.base  # a remote that is of no use to the head is none
+        return Snapshot(
             tree=self.tree,
-            commit=commit,
-            remote=remote,
-            remote_name=remote_name,
-            branch=self.project.get_branch(),
-            diff=digest(diff) if diff else None,
-            diff_lines=self._count_lines(base) if diff else 0,
+            commit=project.head[0] if project.head else None,
+            committed=self.taken.committed,
+            base=demand.base,
+            remote=base.remote.url if base else None,
+            remote_name=base.remote.name if base else None,
+            branch=project.branch,
+            diff_lines=self.count_lines(),
             pack=digest(pack) if pack else None,
         )
-        return Parcel(snapshot, tuple(body for body in (diff, pack) if body))
 
-    def _diff(self, base: str) -> Path | None:
-        path = self._scratch / "changes.diff"
-        with path.open("wb") as file:
-            # The plumbing command, for `git diff` follows the user's taste in prefixes and colours.
-            self.project.run(
-                "diff-tree", *_EXACT, *_PATCH, *_PREFIXES, base, self.tree, env=self._env, stdout=file
-            )
-        size = path.stat().st_size
-        if size > MAX_DIFF:
-            changed = self.project.run(
-                "diff-tree", *_EXACT, "--name-only", "-z", "--diff-filter=d", base, self.tree, env=self._env
-            )
-            raise _too_big(f"the diff has {size / MIB:.0f} MiB", _sizes(self.project.top, changed))
-        return path if size else None
+    def differences(self) -> list[tuple[str, bytes]]:
+        """Each file that is not as committed: git's letter, or `?` for an untracked one."""
+        untracked = {change.path for change in self.taken.changes if change.is_untracked}
+        words = self.taken.scratch.run(*RAW_DIFF, self.taken.committed or EMPTY_TREE, self.tree).split(b"\0")
+        pairs = zip(words[::2], words[1::2], strict=False)
+        return [("?" if path in untracked else facts[-1:].decode(), path) for facts, path in pairs]
 
-    def _count_lines(self, base: str) -> int:
-        numbers = self.project.run("diff-tree", *_EXACT, "--numstat", base, self.tree, env=self._env)
+    def count_lines(self) -> int:
+        """Lines that were added or deleted, but not committed."""
+        committed = self.taken.committed
+        if committed is None or committed == self.tree:
+            return 0
+        numbers = self.taken.scratch.run("diff-tree", *_EXACT, "--numstat", committed, self.tree)
         # A binary file has `-` in both columns.
         pairs = (line.split(b"\t", 2)[:2] for line in numbers.splitlines())
         return sum(int(number) for pair in pairs for number in pair if number.isdigit())
+
+    def _base_tree(self, commit: str) -> str:
+        return self.project.line("rev-parse", "--verify", f"{commit}^{{tree}}")
+
+    def _usable(self, base: Base | None) -> Base | None:
+        if base is None or not (why := secret_in(base.remote)):
+            return base
+        self.notes.append(f"{why}; the code is sent along instead")
+        return None
 
 
 def digest(path: Path) -> str:
@@ -119,56 +129,27 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _scratch_env(project: Project, scratch: Path) -> dict[str, str]:
-    """An index and an object directory of our own on top of the user's."""
-    index, objects = scratch / "index", scratch / "objects"
-    objects.mkdir()
-    user_index = project.git_path("index")
-    if user_index.exists():
-        # With its times: git takes a file that is younger than the index for changed, and one that
-        # was written at the same moment for doubtful. A younger copy would hide such a change.
-        shutil.copy2(user_index, index)
-    alternates = [_quoted(project.git_path("objects").resolve())]
-    if inherited := os.environ.get("GIT_ALTERNATE_OBJECT_DIRECTORIES"):
-        alternates.append(inherited)
-    return {
-        "GIT_INDEX_FILE": str(index),
-        "GIT_OBJECT_DIRECTORY": str(objects),
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES": os.pathsep.join(alternates),
-    }
+def _warnings(taken: Taken) -> Iterator[str]:
+    if taken.unmerged:
+        yield f"conflicts are not resolved in {_named(taken.unmerged)}; they go along with their marks"
+    if taken.left_out:
+        yield f"left out, for they look like secrets: {_named(taken.left_out)}; `--include NAME` sends them"
+    untracked = [change.path for change in taken.changes if change.is_untracked]
+    if untracked:
+        size = sum(size_of(taken, path) for path in untracked)
+        files = "1 untracked file goes" if len(untracked) == 1 else f"{len(untracked):,} untracked files go"
+        yield f"{files} along ({size / MIB:,.1f} MiB)"
 
 
-def _quoted(path: Path) -> str:
-    # Unquoted, a colon in a path would end it.
-    return '"' + str(path).replace("\\", "\\\\").replace('"', '\\"') + '"'
+def size_of(taken: Taken, path: bytes) -> int:
+    try:
+        found = os.lstat(os.path.join(os.fsencode(taken.scratch.project.top), path))  # noqa: PTH118
+    except OSError:  # deleted, also meanwhile
+        return 0
+    return 0 if stat.S_ISDIR(found.st_mode) else found.st_size
 
 
-def _check_size(project: Project, env: dict[str, str]) -> None:
-    """Refuse a forgotten data set before git spends minutes to compress it."""
-    changed = project.run("ls-files", "-z", "--others", "--modified", "--exclude-standard", env=env)
-    sizes = _sizes(project.top, changed)
-    total = sum(size for size, _ in sizes)
-    if total > MAX_CHANGED:
-        raise _too_big(f"changed and untracked files have {total / MIB:,.0f} MiB", sizes)
-
-
-def _sizes(top: Path, names: bytes) -> list[tuple[int, str]]:
-    """Sizes and names of files, the biggest first."""
-    return sorted(_measured(top, {os.fsdecode(name) for name in names.split(b"\0") if name}), reverse=True)
-
-
-def _measured(top: Path, names: Iterable[str]) -> Iterable[tuple[int, str]]:
-    for name in names:
-        try:
-            yield (top / name).lstat().st_size, name
-        except OSError:  # deleted: it has no size
-            continue
-
-
-def _too_big(what: str, sizes: Sequence[tuple[int, str]]) -> Problem:
-    biggest = "\n".join(f"  {size / MIB:8,.1f} MiB  {name}" for size, name in sizes[:NAMED_FILES])
-    return Problem(
-        "diff_too_big",
-        f"{what}, more than the {MAX_DIFF // MIB} MiB that may go along with a job",
-        f"name what the job does not need in .gitignore, or commit and push it; the biggest are\n{biggest}",
-    )
+def _named(paths: Sequence[bytes]) -> str:
+    names = [os.fsdecode(path) for path in sorted(paths)[:NAMED_FILES]]
+    more = len(paths) - len(names)
+    return ", ".join(names) + (f" and {more:,} more" if more else "")

@@ -1,20 +1,15 @@
 """From a shot of a project to a job on the head."""
 
-import time
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pit.head import Head, Unreachable
-from pit.snapshot import Parcel, Shot, digest
+from pit.patience import persist
+from pit.sending import send
+from pit.snapshot import Shot
 from pit_protocol.problem import Problem
-from pit_protocol.submission import Submission
-
-T = TypeVar("T")
-
-PAUSES_S = (0.5, 1.0, 2.0, 4.0)  # before the second, third … time of sending
+from pit_protocol.submission import MAX_OBJECTS, Lacking, Snapshot, Submission
 
 
 @dataclass(frozen=True)
@@ -27,29 +22,16 @@ class Wish:
     private: bool = False
     continues: int | None = None
     image: str | None = None
-    bundle: bool = False  # send the commit's objects, even if the head could fetch them
 
 
-def submit(head: Head, shot: Shot, wish: Wish) -> dict[str, Any]:
-    """Make a job of the shot; returns its record."""
-    parcel = None if wish.bundle else shot.from_remote()
-    if parcel is not None:
-        try:
-            return _send(head, parcel, wish)
-        except Problem as problem:
-            if problem.code != "remote_not_fetchable":
-                raise
-    return _send(head, shot.with_pack(), wish)
-
-
-def _send(head: Head, parcel: Parcel, wish: Wish) -> dict[str, Any]:
-    for body in parcel.bodies:
-        _again(lambda body=body: _upload(head, body))  # type: ignore[misc]
+def submit(head: Head, wish: Wish, snapshot: Snapshot | None, *, reruns: int | None = None) -> dict[str, Any]:
+    """Make a job of a snapshot, or of the one that another job had; returns its record."""
     submission = Submission(
         key=uuid.uuid4().hex,
         title=wish.title,
         request=wish.request,
-        snapshot=parcel.snapshot,
+        snapshot=snapshot,
+        reruns=reruns,
         command=wish.command,
         private=wish.private,
         continues=wish.continues,
@@ -57,7 +39,7 @@ def _send(head: Head, parcel: Parcel, wish: Wish) -> dict[str, Any]:
     )
     try:
         # Always with the same key: if only the answer was lost, the head knows the job already.
-        return _again(lambda: head.submit(submission))
+        return persist(lambda: head.submit(submission))
     except Unreachable as problem:
         raise Problem(
             problem.code,
@@ -66,15 +48,28 @@ def _send(head: Head, parcel: Parcel, wish: Wish) -> dict[str, Any]:
         ) from problem
 
 
-def _upload(head: Head, body: Path) -> None:
-    with body.open("rb") as file:
-        head.upload(digest(body), file)
+def bring(head: Head, shot: Shot) -> Snapshot:
+    """See that the head has, or can fetch, all of the shot; what it lacks is sent."""
+    demand = persist(lambda: head.offer(shot.offer()))
+    remote = shot.base.remote.url if shot.base and not demand.why else None
+    if shot.large and not demand.complete:
+        asked = Lacking(large=shot.large, remote=remote)
+        lacking = persist(lambda: head.lacking(asked)).large
+        if lacking:
+            shot.embed(frozenset(file.oid for file in lacking))
+            demand = persist(lambda: head.offer(shot.offer()))
+    objects = shot.objects(demand)
+    lacked = _lacked(head, list(objects), remote)
+    if not lacked:
+        return shot.snapshot(demand, None)
+    pack = shot.pack([(name, path) for name, path in objects.items() if name in lacked])
+    send(head, pack)
+    return shot.snapshot(demand, pack)
 
 
-def _again(call: Callable[[], T]) -> T:
-    for pause_s in PAUSES_S:
-        try:
-            return call()
-        except Unreachable:
-            time.sleep(pause_s)
-    return call()
+def _lacked(head: Head, names: list[str], remote: str | None) -> set[str]:
+    found: set[str] = set()
+    for start in range(0, len(names), MAX_OBJECTS):
+        asked = Lacking(tuple(names[start : start + MAX_OBJECTS]), remote=remote)
+        found.update(persist(lambda asked=asked: head.lacking(asked)).objects)  # type: ignore[misc]
+    return found

@@ -39,12 +39,13 @@ class SecureAdapter(HTTPAdapter):
 
 def secure(session: requests.Session, address: Address) -> None:
     """Let the session's HTTPS accept this head alone."""
-    session.mount("https://", SecureAdapter(_context(address)))
+    session.mount("https://", SecureAdapter(context_of(address)))
     if address.certificates:
         session.trust_env = False  # no proxy and no CA of the environment comes between
 
 
-def _context(address: Address) -> ssl.SSLContext:
+def context_of(address: Address) -> ssl.SSLContext:
+    """By which this head, and no other, is accepted."""
     if not address.certificates:
         context = ssl.create_default_context()
         context.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -4,8 +4,8 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import click
 import requests
@@ -15,6 +15,8 @@ from pit.exits import Exit
 from pit.head import Head, Unreachable
 from pit.opening import open_head
 from pit.options import example, job_number, json_option
+from pit.patience import persist
+from pit.progress import bars
 from pit.safe import safe
 from pit_protocol.problem import Problem
 
@@ -33,7 +35,7 @@ GZIP = 31  # zlib's name for a gzip header and trailer
 def command(number: int, target: str | None, force: bool, as_json: bool) -> Exit:
     """Download the directory of job NUMBER as .tar.gz archive.
 
-    A transfer that breaks off leaves no file.
+    A connection that breaks is taken up again; a transfer that breaks off for good leaves no file.
     """
     if target == STDOUT:
         if sys.stdout.isatty():
@@ -46,7 +48,7 @@ def command(number: int, target: str | None, force: bool, as_json: bool) -> Exit
     path = Path(target or f"job-{number}.tar.gz")
     _check_target(path, force)
     with open_head() as head:
-        size = save(_archive(head, number), path, force=force)
+        size = save(lambda offset: _archive(head, number, offset), path, force=force)
     if as_json:
         output.show_json({"number": number, "file": str(path), "bytes": size})
     else:
@@ -54,15 +56,31 @@ def command(number: int, target: str | None, force: bool, as_json: bool) -> Exit
     return Exit.DONE
 
 
-def save(chunks: Iterable[bytes], target: Path, *, force: bool) -> int:
-    """Write `chunks` to `target`; a broken transfer leaves no half file behind."""
+def save(fetch: Callable[[int], Iterable[bytes]], target: Path, *, force: bool) -> int:
+    """Write what is fetched to `target`; a connection that breaks is taken up again for a while.
+
+    A transfer that breaks off for good leaves no half file behind.
+    """
     partial = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
-        with partial.open("wb") as file, _progress(target.name) as advance:
-            for chunk in chunks:
-                file.write(chunk)
-                advance(len(chunk))
-            size = file.tell()
+        with partial.open("w+b") as file, bars() as shown:
+            bar = shown.begin(target.name)
+            tries = 0
+
+            def go_on() -> None:
+                nonlocal tries
+                tries += 1
+                for chunk in fetch(file.tell()):
+                    file.write(chunk)
+                    bar.advance(len(chunk))
+
+            persist(go_on, file.tell)
+            if tries > 1 and not _is_whole(file):
+                # It was made of a directory that changed meanwhile; both halves are of no use.
+                file.seek(0)
+                file.truncate()
+                go_on()
+            size = file.seek(0, os.SEEK_END)
         _check_target(target, force)
         partial.replace(target)
     except Unreachable as problem:
@@ -81,10 +99,22 @@ def _check_target(path: Path, force: bool) -> None:
         raise Problem("file_exists", f"{path} is there already", "-f overwrites it, -o names another file")
 
 
-def _archive(head: Head, number: int) -> Iterator[bytes]:
-    with head.archive(number) as response:
+def _archive(head: Head, number: int, offset: int = 0) -> Iterator[bytes]:
+    with head.archive(number, offset) as response:
         chunks = head.chunks(response)
-        yield from chunks if _has_length(response) else _until_end_of_gzip(chunks)
+        # The end of what was begun before is judged together with its beginning.
+        yield from chunks if offset or _has_length(response) else _until_end_of_gzip(chunks)
+
+
+def _is_whole(file: BinaryIO) -> bool:
+    """Whether a file is one gzip stream with the checksum that it ends with."""
+    file.seek(0)
+    try:
+        for _ in _until_end_of_gzip(iter(lambda: file.read(MIB), b"")):
+            pass
+    except Unreachable:
+        return False
+    return True
 
 
 def _has_length(response: requests.Response) -> bool:
@@ -117,22 +147,3 @@ def _pass_on(chunks: Iterable[bytes]) -> None:
         raise Problem(
             problem.code, f"the transfer broke off: {problem.message}", "stdout got only a part"
         ) from problem
-
-
-@contextmanager
-def _progress(name: str) -> Iterator[Callable[[int], None]]:
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import DownloadColumn, Progress, SpinnerColumn, TextColumn, TransferSpeedColumn
-
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        transfer = progress.add_task(safe(name), total=None)
-        yield lambda size: progress.advance(transfer, size)

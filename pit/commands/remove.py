@@ -4,11 +4,13 @@ import click
 
 from pit import output, terminal
 from pit.draining import drain
-from pit.entities import FOLDERS, Entity, parse_entity
+from pit.entities import FOLDERS, Entity, is_entity, parse_entity
 from pit.exits import Exit
 from pit.head import ONES_OWN, Head
+from pit.locations import FIXED, Location, is_domain, is_location, parse_location
 from pit.opening import open_head
 from pit.options import example, json_option, yes_option
+from pit.remote import Remote
 from pit.safe import safe
 from pit_protocol.problem import Problem
 
@@ -16,7 +18,7 @@ TRASHED = ("user", "group", "job")  # kinds that have data
 
 
 @click.command("remove", epilog=example("pit remove node:n0 --drain"))
-@click.argument("entities", nargs=-1, required=True, metavar="KIND:NAME...")
+@click.argument("entities", nargs=-1, required=True, metavar="KIND:NAME... | ENTITY PATH...")
 @click.option(
     "--drain", "drains", is_flag=True, help="Let a node's processes end first, and start no others."
 )
@@ -28,7 +30,12 @@ def command(entities: tuple[str, ...], drains: bool, yes: bool, as_json: bool) -
     What is in use is not removed, and the head says by whom it is used. Data of users, groups and jobs
     goes to the head's trash; on a terminal you are asked first. The exit code is 1 if one of them could
     not be removed; the others are removed all the same.
+
+    With a PATH, files and directories of home, user:NAME or group:NAME: `pit rm home old/data`, or in
+    one word `pit rm home:old/data`. They go to the trash, from where `pit restore` brings them back.
     """
+    if files := _parse_files(entities):
+        return _remove_files(files, as_json)
     targets = [parse_entity(text, tuple(FOLDERS)) for text in dict.fromkeys(entities)]
     if drains and any(target.kind != "node" for target in targets):
         raise click.UsageError("--drain is for nodes")
@@ -48,6 +55,35 @@ def command(entities: tuple[str, ...], drains: bool, yes: bool, as_json: bool) -
                 if not drains:
                     raise
                 return _say_drains_on(target)
+    return code
+
+
+def _parse_files(words: tuple[str, ...]) -> list[Location]:
+    """What the words name if they name files; empty if they name entities."""
+    first, *rest = words
+    if rest and is_domain(first) and not any(is_entity(word) for word in rest if first not in FIXED):
+        return [parse_location(first, path) for path in rest]
+    if not any(is_location(word) for word in words):
+        return []
+    return [parse_location(word) for word in words]
+
+
+def _remove_files(files: list[Location], as_json: bool) -> Exit:
+    code = Exit.DONE
+    with open_head() as head:
+        for where in files:
+            try:
+                gone = Remote(head).remove(where)
+            except Problem as problem:
+                if problem.status not in (*ONES_OWN, 422):
+                    raise
+                output.tell(problem.message, problem.hint)
+                code = Exit.PROBLEM
+                continue
+            if as_json:
+                output.show_json(gone)
+            else:
+                output.show(f"{where} is in the trash; `pit restore {gone['id']}` brings it back")
     return code
 
 

@@ -1,11 +1,13 @@
 """`pit run`: from the project around the current directory to a job."""
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
-from pit import output, render
+from pit import dry_run, output, render
 from pit.exits import Exit
 from pit.files import read_text
 from pit.following import show_log, wait_for_end
@@ -13,9 +15,9 @@ from pit.head import Head, Json
 from pit.opening import open_head
 from pit.options import example, job_number, json_option
 from pit.patience import Patience
-from pit.project import Project
+from pit.project import Folder, Project
 from pit.snapshot import Shot
-from pit.submission import Wish, submit
+from pit.submission import Wish, bring, submit
 from pit_grammar import RequestError, parse
 from pit_protocol.problem import Problem
 from pit_protocol.submission import MAX_COMMAND, MAX_TITLE
@@ -41,7 +43,14 @@ DEFAULT_REQUEST = "[]"
     help="Start with a copy of job N's keep directory.",
 )
 @click.option("--image", metavar="NAME", help="Run in this container image, not in the cluster's default.")
-@click.option("--bundle", is_flag=True, help="Send the commit's objects; the head need not reach the remote.")
+@click.option(
+    "-a", "--archive", is_flag=True, help="Send this directory as it is, whether git knows it or not."
+)
+@click.option("--bundle", is_flag=True, help="Send all objects; the head need not reach the remote.")
+@click.option(
+    "--include", metavar="NAME", multiple=True, help="Send this untracked file though it looks like a secret."
+)
+@click.option("--dry-run", "is_dry", is_flag=True, help="Only list what would go along.")
 @json_option
 def command(
     title: str,
@@ -51,7 +60,10 @@ def command(
     private: bool,
     continues: int | None,
     image: str | None,
+    archive: bool,
     bundle: bool,
+    include: tuple[str, ...],
+    is_dry: bool,
     as_json: bool,
 ) -> Exit:
     """Enqueue the project around the current directory as a new job.
@@ -60,11 +72,17 @@ def command(
     is two processes with eight of these GPUs each; without it, .pitrequest.txt in the project
     root is taken, else one process without GPU. .pitimage.txt there names the default of --image.
 
-    All files that git does not ignore go along as they are, committed or not. With -l and --json,
-    the job's record comes first, then its log lines, then its record at the end.
+    All files that git does not ignore go along as they are, committed or not, those of submodules too.
+    Untracked ones that look like secrets (.env, *.pem, id_rsa …) stay, unless named by --include; what
+    .pitignore names stays as if git ignored it. With -l and --json, the job's record comes first, then
+    its log lines, then its record at the end.
     """
     parsed = _parse_request(request, "") if request is not None else None
-    project = Project.find(Path.cwd())
+    project = Folder(Path.cwd()) if archive else Project.find(Path.cwd())
+    if is_dry:
+        with shoot(project, include, with_remote=not bundle) as shot:
+            dry_run.show(shot, as_json=as_json)
+        return Exit.DONE
     wish = Wish(
         title=_checked_title(title),
         request=parsed or _default_request(project),
@@ -72,27 +90,35 @@ def command(
         private=private,
         continues=continues,
         image=image or _default_image(project),
-        bundle=bundle,
     )
-    with open_head() as head:
-        record = _submit(head, project, wish)
-        if as_json:
-            output.show_json(record)
-        else:
-            output.show(render.accepted_text(record))
-        return _follow(head, int(record["number"]), as_json) if follow else Exit.DONE
-
-
-def _submit(head: Head, project: Project, wish: Wish) -> Json:
-    with tempfile.TemporaryDirectory(prefix="pit-") as scratch:
-        shot = Shot(project, Path(scratch))
+    with open_head() as head, shoot(project, include, with_remote=not bundle) as shot:
         if wish.command is None and not shot.has(COMPUTE_FILE):
             raise Problem(
                 "compute_ignored",
                 f"{COMPUTE_FILE} would not go along: git ignores it",
                 f"`git check-ignore -v {COMPUTE_FILE}` shows by which rule",
             )
-        return submit(head, shot, wish)
+        record = submit(head, wish, bring(head, shot))
+        return accepted(head, record, follow=follow, as_json=as_json)
+
+
+@contextmanager
+def shoot(project: Project, include: tuple[str, ...] = (), *, with_remote: bool = True) -> Iterator[Shot]:
+    """The project as it is now; what the user should know of it is told."""
+    with tempfile.TemporaryDirectory(prefix="pit-", ignore_cleanup_errors=True) as scratch:
+        shot = Shot(project, Path(scratch), include, with_remote=with_remote)
+        for note in shot.notes:
+            output.tell(note)
+        yield shot
+
+
+def accepted(head: Head, record: Json, *, follow: bool, as_json: bool) -> Exit:
+    """Show the new job, and its log if that is wanted."""
+    if as_json:
+        output.show_json(record)
+    else:
+        output.show(render.accepted_text(record))
+    return _follow(head, int(record["number"]), as_json) if follow else Exit.DONE
 
 
 def _follow(head: Head, number: int, as_json: bool) -> Exit:

@@ -11,7 +11,7 @@ from pit.exits import Exit
 from pit.head import Head, Params
 from pit.opening import open_head
 from pit.options import example, job_number, json_option
-from pit.views import aliases, audit, groups, jobs, nodes, tokens, users
+from pit.views import aliases, audit, groups, jobs, nodes, storage, tokens, users
 
 Parse = Callable[[Sequence[str]], Params]
 
@@ -21,6 +21,8 @@ LISTS: dict[str, Callable[[Head, bool], None]] = {
     "groups": groups.show_groups,
     "nodes": nodes.show_nodes,
     "aliases": aliases.show_aliases,
+    "trash": storage.show_trash,
+    "usage": storage.show_usage,
 }
 FILTERED: dict[str, tuple[Parse, Callable[[Head, Params, bool], None]]] = {
     "jobs": (jobs.parse_filters, jobs.show_jobs),
@@ -44,7 +46,7 @@ CHOICES = (*LISTS, *FILTERED, "connect", *(f"{kind}:NAME" for kind in RECORDS))
 @click.argument("filters", nargs=-1, metavar="[FILTER=VALUE]...")
 @json_option
 def command(what: str, filters: tuple[str, ...], as_json: bool) -> Exit:
-    """Show WHAT: me, users, groups, nodes, aliases, jobs, tokens, audit, connect, or one of them.
+    """Show WHAT: me, users, groups, nodes, aliases, jobs, tokens, audit, trash, usage, connect, or one.
 
     One is user:NAME, group:NAME, node:NAME, alias:NAME, or job:N (or only N). `connect` is the
     .pitconnect.txt to hand out: the head's URL and certificate.

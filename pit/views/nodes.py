@@ -62,6 +62,7 @@ def node_text(node: Json) -> str:
         ("Cores", _number(node["cores"])),
         ("Memory", _memory(node["memory_mib"])),
         ("Runtime", safe(node["runtime"])),
+        *([("Trouble", safe(node["trouble"]))] if node.get("trouble") else []),
         ("Labels", labels or "-"),
         ("Groups", safe(", ".join(node["groups"])) or "-"),
         ("Resources", "" if node["resources"] else "-"),

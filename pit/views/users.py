@@ -28,6 +28,7 @@ LABELS = {
     "email": "E-mail address",
     "groups": "Groups",
     "autoshare": "Autoshare",
+    "git": "Git hosts",
     "admin": "Admin",
     "state": "State",
 }

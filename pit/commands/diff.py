@@ -1,0 +1,88 @@
+"""`pit diff`: what a job had that was not committed, or all that differs between two jobs."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import click
+
+from pit import output
+from pit.exits import Exit
+from pit.head import Head
+from pit.opening import open_head
+from pit.options import example, job_number, json_option
+from pit.safe import safe, safe_log
+
+SETTINGS = ("title", "user", "request", "command", "image", "continues", "private")
+CODE = ("remote", "branch", "commit", "tree")
+COLOURS = ((b"+++", "1"), (b"---", "1"), (b"diff ", "1"), (b"@@", "36"), (b"+", "32"), (b"-", "31"))
+
+
+@click.command("diff", epilog=example("pit diff 190 191"))
+@click.argument("number", type=job_number)
+@click.argument("other", type=job_number, required=False)
+@json_option
+def command(number: int, other: int | None, as_json: bool) -> Exit:
+    """Show what job NUMBER had in its project that was not committed.
+
+    With OTHER, show all that differs between the two jobs: settings, image, and each line of code.
+    In a pipe the code's part is a patch that `git apply` takes.
+    """
+    with open_head() as head:
+        settings = _settings(head, number, other) if other else {}
+        if as_json:
+            output.show_json(
+                {"number": number, "other": other, "settings": settings, "diff": _text(head, number, other)}
+            )
+            return Exit.DONE
+        for name, (before, after) in settings.items():
+            output.show(f"# {name}: {safe(_plain(before))} -> {safe(_plain(after))}")
+        _pass_on(_chunks(head, number, other))
+    return Exit.DONE
+
+
+def _settings(head: Head, number: int, other: int) -> dict[str, tuple[Any, Any]]:
+    """What was asked for, where the two jobs differ."""
+    one, two = _asked(head.job(number)), _asked(head.job(other))
+    return {name: (one[name], two[name]) for name in one if one[name] != two[name]}
+
+
+def _asked(record: dict[str, Any]) -> dict[str, Any]:
+    ran = sorted({process["image"] for process in record["processes"] if process["image"]})
+    code = {name: record["snapshot"][name] for name in CODE}
+    return {**{name: record[name] for name in SETTINGS}, "image digest": ", ".join(ran) or None, **code}
+
+
+def _chunks(head: Head, number: int, other: int | None) -> Iterator[bytes]:
+    with head.diff(number, other) as response:
+        yield from head.chunks(response)
+
+
+def _text(head: Head, number: int, other: int | None) -> str:
+    return b"".join(_chunks(head, number, other)).decode("utf-8", "backslashreplace")
+
+
+def _pass_on(chunks: Iterable[bytes]) -> None:
+    if not output.is_terminal():
+        sys.stdout.flush()
+        for chunk in chunks:
+            sys.stdout.buffer.write(chunk)
+        sys.stdout.buffer.flush()
+        return
+    for line in _lines(chunks):
+        colour = next((code for prefix, code in COLOURS if line.startswith(prefix)), "")
+        text = safe_log(line.decode("utf-8", "backslashreplace"), colour=False)
+        output.show(f"\x1b[{colour}m{text}\x1b[0m" if colour and output.has_colour() else text)
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from lines
+    if rest:
+        yield rest
+
+
+def _plain(value: Any) -> str:
+    return "-" if value is None else str(value)

@@ -1,0 +1,201 @@
+"""Copying to the head: small files together in one stream, large ones one by one and resumable."""
+
+import hashlib
+import io
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from pit.locations import Location
+from pit.patience import persist
+from pit.progress import Bar
+from pit.pulling import PARALLEL, batches
+from pit.remote import DIRECTORY, FILE, LINK, Entry, Remote
+from pit_protocol import tar_reader
+from pit_protocol.hashing import RunningHash
+from pit_protocol.problem import Problem
+from pit_protocol.tar_reader import Member
+from pit_protocol.tar_writer import header, padding, sealed
+
+SMALL = 1024 * 1024  # up to here a file travels with others
+LAST = 4 * 1024 * 1024  # the end of a file, sent with the hash of all of it
+PIECE = 1024 * 1024
+MOST_BYTES = 16 * 1024 * 1024  # of small files that are sent together, and are in memory till then
+
+
+@dataclass
+class Push:
+    """What is sent where, and what is to become of what is there already."""
+
+    remote: Remote
+    bar: Bar
+    force: bool = False
+    resume: bool = False
+
+    def directory(
+        self, source: Path, entries: Sequence[Entry], target: Location, there: Mapping[str, Entry]
+    ) -> int:
+        """All entries of a directory that are not `there` yet; how many were sent."""
+        wanted = [entry for entry in entries if self.wants(entry, there.get(entry.name), target)]
+        if not there:
+            self.remote.make_directory(target)
+        small = [entry for entry in wanted if entry.kind != FILE or entry.size <= SMALL]
+        large = [entry for entry in wanted if entry.kind == FILE and entry.size > SMALL]
+        # Directories come first in what is sent together, so that the large find theirs.
+        for batch in batches([entry for entry in small if entry.kind == DIRECTORY]):
+            self._batch(source, batch, target)
+        with ThreadPoolExecutor(PARALLEL) as pool:
+            files = [entry for entry in small if entry.kind != DIRECTORY]
+            works = [pool.submit(self._batch, source, batch, target) for batch in batches(files, MOST_BYTES)]
+            works += [
+                pool.submit(self.file, source / entry.name, entry, target.below(entry.name))
+                for entry in large
+            ]
+            try:
+                for work in works:
+                    work.result()
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        return sum(entry.kind == FILE for entry in wanted)
+
+    def wants(self, entry: Entry, there: Entry | None, target: Location) -> bool:
+        """Whether it is still to be sent; a Problem if something is in its place that must stay."""
+        if there is None:
+            return True
+        if entry.kind == DIRECTORY and there.kind == DIRECTORY:
+            return False
+        if self.resume and is_settled(entry, there):
+            self.bar.advance(entry.size)
+            return False
+        if not (self.force or self.resume):
+            raise exists(target.below(entry.name))
+        return True
+
+    def file(self, source: Path, entry: Entry, target: Location) -> None:
+        """One file, in a part beside its target until all of it is there and its hash is right."""
+        stamp = f"{source.absolute()} {entry.size} {entry.mtime!r}"
+        part = hashlib.sha256(os.fsencode(stamp)).hexdigest()[:32]
+        with source.open("rb") as file:
+            sending = _Sending(self.remote, target, entry, part, file, self.bar)
+            if self.resume:
+                sending.offset = min(self.remote.arrived(target, part), entry.size)
+                self.bar.advance(sending.offset)
+            persist(sending.go_on, lambda: sending.offset)
+
+    def _batch(self, source: Path, batch: Sequence[Entry], target: Location) -> None:
+        body = b"".join(sealed(_members(source, batch)))
+        persist(lambda: self.remote.send_tar(target, body))
+        self.bar.advance(sum(entry.size for entry in batch if entry.kind == FILE))
+
+
+class _Sending:
+    """A file on its way; goes on with what the head has when the connection breaks."""
+
+    def __init__(
+        self, remote: Remote, target: Location, entry: Entry, part: str, file: BinaryIO, bar: Bar
+    ) -> None:
+        self._remote, self._target, self._entry, self._part = remote, target, entry, part
+        self._file, self._bar = file, bar
+        self.offset = 0
+        self._tries = 0
+
+    def go_on(self) -> None:
+        if self._tries:
+            arrived = self._remote.arrived(self._target, self._part)
+            self._bar.advance(arrived - self.offset)
+            self.offset = arrived
+        self._tries += 1
+        digest = _hash_to(self._file, self.offset)
+        size = self._entry.size
+        if (most := max(0, size - LAST)) > self.offset:
+            body = _Body(self._file, most - self.offset, self._note, digest.update)
+            self._remote.send(self._target, body, part=self._part, offset=self.offset, size=size)
+        rest = self._file.read(size - self.offset)
+        digest.update(rest)
+        if self._file.read(1) or self.offset + len(rest) != size:
+            raise Problem("changed", f"{self._file.name} changes while it is sent", "try again")
+        self._remote.send(
+            self._target,
+            rest,
+            part=self._part,
+            offset=self.offset,
+            size=size,
+            sha256=digest.hexdigest(),
+            mode=f"{self._entry.mode & 0o777:o}",
+            mtime=self._entry.mtime,
+        )
+        self._note(len(rest))
+
+    def _note(self, size: int) -> None:
+        self.offset += size
+        self._bar.advance(size)
+
+
+class _Body(io.RawIOBase):
+    """So many bytes of a file as a request's body, noted and hashed as they pass."""
+
+    def __init__(self, file: BinaryIO, size: int, *notes: Callable[..., object]) -> None:
+        self._file, self._left = file, size
+        self._note, self._hash = notes
+
+    def __len__(self) -> int:
+        return self._left
+
+    def read(self, _size: int = -1) -> bytes:
+        data = self._file.read(min(PIECE, self._left))
+        self._left -= len(data)
+        self._hash(data)
+        self._note(len(data))
+        return data
+
+
+def send_stdin(remote: Remote, target: Location, stdin: BinaryIO, bar: Bar) -> int:
+    """What comes from stdin, of unknown length; it is sent once, so that a break is the end."""
+    part, offset, digest = os.urandom(16).hex(), 0, hashlib.sha256()
+    while len(data := stdin.read(LAST)) == LAST:
+        digest.update(data)
+        offset = remote.send(target, data, part=part, offset=offset)
+        bar.advance(len(data))
+    digest.update(data)
+    size = offset + len(data)
+    return remote.send(target, data, part=part, offset=offset, size=size, sha256=digest.hexdigest())
+
+
+def is_settled(own: Entry, there: Entry) -> bool:
+    """Whether what is there is the same, or a file that is newer."""
+    return is_same(own, there) or (own.kind == there.kind == FILE and int(there.mtime) > int(own.mtime))
+
+
+def is_same(one: Entry, other: Entry) -> bool:
+    """Whether two entries look like the same content: by size and time, as far as both ends keep it."""
+    if one.kind != other.kind or one.kind == LINK:
+        return one.kind == other.kind and one.target == other.target
+    return (one.size, int(one.mtime)) == (other.size, int(other.mtime))
+
+
+def exists(where: Location) -> Problem:
+    hint = "-f overwrites it, -c sends what is missing or newer"
+    return Problem("file_exists", f"{where} is there already", hint)
+
+
+def _hash_to(file: BinaryIO, offset: int) -> RunningHash:
+    """The hash of what the head has already; leaves the file there."""
+    digest = RunningHash()
+    file.seek(0)
+    while file.tell() < offset and (data := file.read(min(PIECE, offset - file.tell()))):
+        digest.update(data)
+    return digest
+
+
+def _members(source: Path, batch: Sequence[Entry]) -> Iterator[bytes]:
+    kinds = {FILE: tar_reader.FILE, DIRECTORY: tar_reader.DIRECTORY, LINK: tar_reader.LINK}
+    for entry in batch:
+        content = (source / entry.name).read_bytes() if entry.kind == FILE else b""
+        yield header(
+            Member(entry.name, kinds[entry.kind], entry.mode, len(content), entry.mtime, entry.target)
+        )
+        yield content + padding(len(content))

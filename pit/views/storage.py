@@ -1,0 +1,56 @@
+"""The trash, and who uses how much of the disk, as `pit show` prints them."""
+
+from typing import Any
+
+from pit import output
+from pit.head import Head
+from pit.safe import safe
+from pit.tables import Column, Section
+from pit.times import local_time
+from pit_protocol.paths import read_name
+
+TRASH = (Column("ID", right=True), Column("REMOVED"), Column("BY"), Column("DOMAIN"), Column("PATH"))
+USAGE = (
+    Column("DOMAIN"),
+    Column("SIZE", right=True),
+    Column("QUOTA", right=True),
+    Column("FILES", right=True),
+)
+UNITS = ("B", "K", "M", "G", "T", "P")
+
+
+def show_trash(head: Head, as_json: bool) -> None:
+    found = head.list_all("trash")
+    if as_json:
+        output.show_json(found)
+        return
+    rows = [
+        (str(row["id"]), local_time(row["at"]), safe(row["by"]), safe(row["domain"]), safe(read_name(row)))
+        for row in found["trash"]
+    ]
+    output.show_table(TRASH, [Section("", rows)])
+
+
+def show_usage(head: Head, as_json: bool) -> None:
+    found = head.ask("GET", "/usage", wait_s=600)
+    if as_json:
+        output.show_json(found)
+        return
+    disk = found["disk"]
+    rows = [_row(row) for row in found["domains"]]
+    output.show_table(USAGE, [Section("", rows)])
+    output.show(f"{short(disk['free'])} of {short(disk['total'])} are free on the head's disk")
+
+
+def _row(row: dict[str, Any]) -> tuple[str, ...]:
+    quota = short(row["quota"]) if row["quota"] is not None else "-"
+    return safe(row["domain"]), short(row["size"]), quota, f"{row['files']:,}"
+
+
+def short(size: float) -> str:
+    """`1.5G`, as one would type it for a quota."""
+    for unit in UNITS:
+        if size < 1024 or unit == UNITS[-1]:
+            break
+        size /= 1024
+    return f"{size:.0f}{unit}" if unit == "B" else f"{size:.1f}{unit}"
