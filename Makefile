@@ -19,7 +19,7 @@ check: .venv/.ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 3 --dist loadgroup
 
 format: .venv/.ready
 	$(BIN)/ruff format .

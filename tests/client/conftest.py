@@ -115,4 +115,4 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask and send again at once: no test waits on real time."""
     monkeypatch.setattr("pit.patience.FIRST_PAUSE_S", 0.0)
-    monkeypatch.setattr("pit.submission.PAUSES_S", (0.0, 0.0))
+    monkeypatch.setattr("pit.patience.PAUSES_S", (0.0, 0.0))

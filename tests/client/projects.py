@@ -4,6 +4,10 @@ import os
 import subprocess
 from pathlib import Path
 
+from pit.scratch import RAW
+from pit.snapshot import Shot
+from pit_protocol.submission import Demand
+
 
 def git(cwd: Path, *arguments: str, input: bytes | None = None, env: dict[str, str] | None = None) -> str:
     done = subprocess.run(
@@ -17,15 +21,33 @@ def git(cwd: Path, *arguments: str, input: bytes | None = None, env: dict[str, s
     return done.stdout.decode().strip()
 
 
-def rebuild(bare: Path, commit: str | None, pack: bytes | None, diff: bytes | None) -> str:
-    """The tree that a head gets from a snapshot, by its hash."""
-    env = {"GIT_INDEX_FILE": str(bare / "scratch-index")}
-    if pack is not None:
-        git(bare, "index-pack", "--stdin", input=pack)
-    if commit is None:
-        git(bare, "read-tree", "--empty", env=env)
-    else:
-        git(bare, "read-tree", commit, env=env)
-    if diff is not None:
-        git(bare, "apply", "--cached", "--whitespace=nowarn", "-", input=diff, env=env)
-    return git(bare, "write-tree", env=env)
+def receive(shot: Shot, place: Path, base: str | None) -> Path:
+    """What a head makes of a shot: a directory, from the pack and the base that it has fetched."""
+    bare, target = place / "received.git", place / "received"
+    target.mkdir()
+    git(place, "init", "-q", "--bare", str(bare))
+    (bare / "info" / "attributes").write_text(RAW)
+    if base:
+        assert shot.base
+        git(bare, "fetch", "-q", "--depth=1", shot.base.remote.url, base)
+    demand = Demand(False, base)
+    objects = shot.objects(demand)
+    if objects:
+        if shot.project.head:
+            (bare / "shallow").write_text(f"{shot.project.head[0]}\n")
+        pack = shot.pack(objects.items()).read_bytes()
+        git(bare, "index-pack", "--stdin", "--fix-thin", "--strict", input=pack)
+    env = {"GIT_WORK_TREE": str(target)}
+    git(bare, "rev-list", "--objects", "--quiet", shot.tree)
+    git(bare, "read-tree", shot.tree, env=env)
+    git(bare, "checkout-index", "--all", env=env)
+    return target
+
+
+def trees_of(pack: bytes, place: Path) -> set[str]:
+    """The hashes of all trees in a pack."""
+    bare = place / "unpacked.git"
+    git(place, "init", "-q", "--bare", str(bare))
+    git(bare, "index-pack", "--stdin", "--fix-thin", input=pack)
+    lines = git(bare, "cat-file", "--batch-all-objects", "--batch-check").splitlines()
+    return {line.split()[0] for line in lines if " tree " in line}

@@ -46,7 +46,7 @@ class StubHead:
     jobs: dict[int, dict[str, Any]] = field(default_factory=dict)
     logs: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     people: People = field(default_factory=lambda: People(TOKEN))
-    archive: bytes = b"archive"
+    bodies: dict[str, bytes] = field(default_factory=lambda: {"/archive": b"archive"})
     fetchable: bool = True
     batch: int = 2  # log lines in one answer
     faults: dict[tuple[str, str], list[Fault]] = field(default_factory=dict)
@@ -79,6 +79,8 @@ class StubHead:
             return found
         if call.path.startswith("/uploads/"):
             return self._upload(call)
+        if call.path.startswith("/snapshots/"):
+            return self._negotiate(call)
         return self._job_route(call)
 
     def _about(self) -> dict[str, Any]:
@@ -101,25 +103,37 @@ class StubHead:
             return self._stop(job)
         if verb == "/log":
             return self._log(number, call.query)
-        return 200, self.archive if verb == "/archive" else job
+        body = self.bodies.get(verb or "")
+        return 200, job if body is None else body[int(call.query.get("offset", 0)) :]
 
     def _upload(self, call: Call) -> Answer:
         digest = call.path.rpartition("/")[2]
-        assert hashlib.sha256(call.body).hexdigest() == digest
-        known = digest in self.uploads
-        self.uploads[digest] = call.body
-        return 200 if known else 201, {}
+        known = self.uploads.setdefault(digest, b"")
+        if call.method == "PUT":
+            if int(call.query["offset"]) != len(known):
+                raise Problem("wrong_offset", f"{len(known)} bytes are here", status=409)
+            known = self.uploads[digest] = known + call.body
+        return 200, {"size": len(known), "complete": hashlib.sha256(known).hexdigest() == digest}
+
+    def _negotiate(self, call: Call) -> Answer:
+        body = json.loads(call.body)
+        if call.path == "/snapshots/lacking":
+            return 200, body
+        if body["remote"] and not self.fetchable:
+            return 200, {"complete": False, "base": None, "why": "this head does not fetch from there"}
+        return 200, {"complete": False, "base": body["base"], "why": ""}
 
     def _submit(self, call: Call) -> Answer:
         body = json.loads(call.body)
         submission = from_json(Submission, body)
         if submission.key in self.keys:
             return 200, self.jobs[self.keys[submission.key]]
-        if submission.snapshot.remote and not self.fetchable:
-            raise Problem("remote_not_fetchable", "this head does not fetch from there", status=422)
-        for digest in (submission.snapshot.diff, submission.snapshot.pack):
-            assert digest is None or digest in self.uploads
+        snapshot = submission.snapshot
+        assert (snapshot is None) != (submission.reruns is None)
+        assert snapshot is None or snapshot.pack is None or snapshot.pack in self.uploads
         self.submissions.append(body)
+        if submission.reruns:
+            body["snapshot"] = self.jobs[submission.reruns]["snapshot"]
         number = max(self.jobs, default=11) + 1
         self.keys[submission.key] = number
         kept = ("title", "request", "command", "private", "continues", "snapshot")
@@ -315,9 +329,14 @@ def a_record(number: int = 12, **fields: Any) -> dict[str, Any]:
             "remote": "https://git.example.org/lab/model.git",
             "remote_name": "origin",
             "branch": "main",
-            "diff": None,
+            "committed": "9c1e",
+            "base": "c0ffee",
             "diff_lines": 0,
             "pack": None,
+            "dirty": False,
+            "diff_files": 0,
+            "diff_added": 0,
+            "diff_removed": 0,
         },
         "result": None,
         "events": [],

@@ -184,6 +184,7 @@ def a_node(name: str = "n0", **fields: Any) -> Json:
         "name": name,
         "state": "online",
         "runtime": "docker",
+        "trouble": "",
         "epoch": 1,
         "address": "127.0.0.1",
         "cores": 8,

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from tests.client.conftest import Pit
-from tests.client.stub_head import Handler, StubHead, cut, cut_without_length
+from tests.client.stub_head import Fault, Handler, StubHead, cut, cut_without_length
 from tests.client.stub_people import Answer
 
-ARCHIVE = gzip.compress(os.urandom(100_000))
+ARCHIVE = gzip.compress(os.urandom(1_000_000))
 
 
 @pytest.fixture
 def stored(connected: StubHead) -> StubHead:
     connected.add_job(12)
-    connected.archive = ARCHIVE
+    connected.bodies["/archive"] = ARCHIVE
     return connected
 
 
@@ -59,11 +59,31 @@ def test_a_whole_transfer_is_kept_whatever_its_framing(
 
 
 @pytest.mark.parametrize("way", [cut, cut_without_length, chunked(False)])
-def test_a_transfer_that_breaks_off_leaves_nothing(
+def test_a_transfer_that_breaks_off_is_taken_up_where_it_was(
     stored: StubHead, home: Path, pit_command: Pit, way: object
 ) -> None:
-    before = sorted(path.name for path in home.iterdir())
     stored.misbehave("GET", "/jobs/12/archive", way)  # type: ignore[arg-type]
+    assert pit_command("download", "12").exit_code == 0
+    assert (home / "job-12.tar.gz").read_bytes() == ARCHIVE
+    assert int(stored.called("/jobs/12/archive")[1].query["offset"]) > 0
+
+
+def test_halves_of_different_archives_are_not_joined(stored: StubHead, home: Path, pit_command: Pit) -> None:
+    def cut_and_change(handler: Handler, answer: Answer) -> None:
+        stored.bodies["/archive"] = gzip.compress(os.urandom(100_000))
+        cut(handler, answer)
+
+    stored.misbehave("GET", "/jobs/12/archive", cut_and_change)
+    assert pit_command("download", "12").exit_code == 0
+    assert (home / "job-12.tar.gz").read_bytes() == stored.bodies["/archive"]
+
+
+@pytest.mark.parametrize("way", [cut, cut_without_length])
+def test_a_transfer_that_breaks_off_for_good_leaves_nothing(
+    stored: StubHead, home: Path, pit_command: Pit, way: Fault
+) -> None:
+    before = sorted(path.name for path in home.iterdir())
+    stored.misbehave("GET", "/jobs/12/archive", *[way] * 40)
     result = pit_command("download", "12")
     assert result.exit_code == 1
     assert result.stderr.startswith("pit: the transfer broke off: ")
@@ -85,7 +105,7 @@ def test_a_forced_transfer_that_breaks_off_keeps_the_old_file(
     stored: StubHead, home: Path, pit_command: Pit
 ) -> None:
     (home / "job-12.tar.gz").write_text("precious")
-    stored.misbehave("GET", "/jobs/12/archive", cut)
+    stored.misbehave("GET", "/jobs/12/archive", *[cut] * 40)
     assert pit_command("download", "12", "-f").exit_code == 1
     assert (home / "job-12.tar.gz").read_text() == "precious"
 

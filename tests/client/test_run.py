@@ -1,16 +1,19 @@
 """From a project to a job."""
 
 import json
+import random
 from pathlib import Path
 
 import pytest
 
 from tests.client.conftest import Pit
-from tests.client.projects import git, rebuild
+from tests.client.projects import git, trees_of
 from tests.client.stub_head import StubHead, an_ended, drop, lines
 
 
-def test_a_job_is_what_the_project_is(connected: StubHead, checkout: Path, pit_command: Pit) -> None:
+def test_a_job_is_what_the_project_is(
+    connected: StubHead, checkout: Path, tmp_path: Path, pit_command: Pit
+) -> None:
     (checkout / "new.txt").write_text("a\nb\n")
     result = pit_command("run", "First light", "[ 2:gtx1070 ]", "-p", "-c", "7")
     commit = git(checkout, "rev-parse", "HEAD")
@@ -25,8 +28,8 @@ def test_a_job_is_what_the_project_is(connected: StubHead, checkout: Path, pit_c
     [sent] = connected.submissions
     assert (sent["title"], sent["request"], sent["command"]) == ("First light", "[2:gtx1070]", None)
     assert (sent["private"], sent["continues"]) == (True, 7)
-    diff = connected.uploads[sent["snapshot"]["diff"]]
-    assert rebuild(checkout.parent / "remote.git", commit, None, diff) == sent["snapshot"]["tree"]
+    assert (sent["snapshot"]["base"], sent["snapshot"]["commit"]) == (commit, commit)
+    assert sent["snapshot"]["tree"] in trees_of(connected.uploads[sent["snapshot"]["pack"]], tmp_path)
 
 
 def test_put_is_run(connected: StubHead, checkout: Path, pit_command: Pit) -> None:
@@ -57,13 +60,9 @@ def test_a_head_that_cannot_fetch_gets_the_objects(
     result = pit_command("run", "x")
     assert result.exit_code == 0, result.output
     assert "Remote:     none" in result.stdout
-    keys = [json.loads(call.body)["key"] for call in connected.called("/jobs")]
-    assert len(set(keys)) == 2
-    [sent] = connected.submissions
-    git(tmp_path, "init", "-q", "--bare", "empty.git")
-    snapshot = sent["snapshot"]
-    diff, pack = (connected.uploads[snapshot[name]] for name in ("diff", "pack"))
-    assert rebuild(tmp_path / "empty.git", snapshot["commit"], pack, diff) == snapshot["tree"]
+    snapshot = connected.submissions[0]["snapshot"]
+    assert (snapshot["base"], snapshot["remote"]) == (None, None)
+    assert snapshot["tree"] in trees_of(connected.uploads[snapshot["pack"]], tmp_path)
 
 
 def test_bundle_sends_objects_and_no_url(connected: StubHead, checkout: Path, pit_command: Pit) -> None:
@@ -76,9 +75,32 @@ def test_bundle_sends_objects_and_no_url(connected: StubHead, checkout: Path, pi
 def test_a_secret_in_the_remote_is_not_sent(connected: StubHead, checkout: Path, pit_command: Pit) -> None:
     git(checkout, "remote", "set-url", "origin", "https://anna:TOPSECRET@host/r.git")
     result = pit_command("run", "x")
-    assert result.exit_code == 1
+    assert result.exit_code == 0
+    assert "has a user or a secret in it" in result.stderr
     assert "TOPSECRET" not in result.output
-    assert connected.calls == []
+    assert connected.submissions[0]["snapshot"]["remote"] is None
+    assert all(b"TOPSECRET" not in call.body for call in connected.calls)
+
+
+def test_a_broken_upload_goes_on_where_it_was(
+    connected: StubHead, checkout: Path, pit_command: Pit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pit.sending.PIECE", 1000)
+    (checkout / "weights.bin").write_bytes(random.Random(1).randbytes(5000))
+    assert pit_command("run", "x").exit_code == 0
+    pack = connected.submissions[0]["snapshot"]["pack"]
+    first = len(connected.called(f"/uploads/{pack}"))
+    connected.uploads[pack] = connected.uploads[pack][:3000]
+    connected.misbehave("PUT", f"/uploads/{pack}", drop)
+    assert pit_command("run", "x").exit_code == 0
+    assert connected.submissions[1]["snapshot"]["pack"] == pack, "the same state makes the same pack"
+    again = connected.called(f"/uploads/{pack}")[first:]
+    assert [call.query["offset"] for call in again if call.method == "PUT"] == [
+        "3000",
+        "3000",
+        "4000",
+        "5000",
+    ]
 
 
 def test_a_lost_answer_makes_no_second_job(connected: StubHead, checkout: Path, pit_command: Pit) -> None:
@@ -148,7 +170,10 @@ class TestRefusals:
     def test_no_repository(self, connected: StubHead, home: Path, pit_command: Pit) -> None:
         result = pit_command("run", "x")
         assert result.exit_code == 1
-        assert result.stderr == f"pit: {home} is not in a git repository\n`git init` makes one of it\n"
+        assert result.stderr == (
+            f"pit: {home} is not in a git repository\n"
+            "`git init` makes one of it, or `pit run -a` sends the directory as it is\n"
+        )
 
     def test_no_compute_file(self, connected: StubHead, checkout: Path, pit_command: Pit) -> None:
         (checkout / ".compute").unlink()
@@ -161,7 +186,7 @@ class TestRefusals:
         (checkout / ".gitignore").write_text(".compute\n")
         result = pit_command("run", "x")
         assert result.exit_code == 1
-        assert result.stderr.startswith("pit: .compute would not go along: git ignores it\n")
+        assert "pit: .compute would not go along: git ignores it\n" in result.stderr
 
     def test_a_wrong_request_is_shown_with_a_caret_before_anything_else(
         self, home: Path, pit_command: Pit

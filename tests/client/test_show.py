@@ -124,6 +124,11 @@ def test_the_connection_needs_no_token(home: Path, pit_command: Pit) -> None:
     assert shown == {"url": "https://pit.example.org", "certificates": [], "pins": []}
 
 
+def test_a_node_in_trouble_says_why(connected: StubHead, pit_command: Pit) -> None:
+    connected.people.records["nodes"]["n0"] = a_node(trouble="its Docker engine does not answer")
+    assert "\nTrouble:   its Docker engine does not answer\n" in pit_command("show", "node:n0").stdout
+
+
 @pytest.mark.parametrize(
     "what", ["me", "users", "groups", "aliases", "nodes", "tokens", "audit", "user:anna"]
 )

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 import time
 import uuid
@@ -16,14 +17,15 @@ import docker
 import pytest
 
 from pit_protocol.beat import PRIVATE, Account, Container, Order, ProcessSpec, Pull, Wish
+from pit_worker.firewall import Firewall, bridge_name
 from tests.docker.lack import lack
-from tests.worker.conftest import Workers, data_root, eventually, head  # noqa: F401
+from tests.worker.conftest import PYTHON_ENVIRON, Workers, data_root, eventually, head  # noqa: F401
 from tests.worker.stub_head import StubHead, a_spec
 
 ANN = Account(uid=200_001, gid=200_001, gids=(300_001,))
 APPLETS = """
 sh cat chmod dd echo env grep head hostname id kill ln ls mkdir mkfifo mknod nc nslookup ping ps
-seq setsid sleep sort stat tail touch tr true unshare wget yes
+cut ip seq setsid sleep sort stat tail touch tr true unshare wget yes
 """
 
 
@@ -38,8 +40,8 @@ def engine() -> Iterator[docker.DockerClient]:
     client.close()
 
 
-def make_tree(folder: Path, *, bash: bool = False) -> Path:
-    """The files of a small image: busybox, and bash if wanted."""
+def make_tree(folder: Path, *programs: str) -> Path:
+    """The files of a small image: busybox, and programs of this machine with their libraries."""
     busybox = shutil.which("busybox")
     if busybox is None:
         lack("no busybox-static to make an image of")
@@ -49,9 +51,13 @@ def make_tree(folder: Path, *, bash: bool = False) -> Path:
     shutil.copy(busybox, folder / "bin/busybox")
     for applet in APPLETS.split():
         (folder / "bin" / applet).symlink_to("busybox")
-    if bash:
-        shutil.copy("/bin/bash", folder / "bin/bash")
-        told = subprocess.run(["ldd", "/bin/bash"], capture_output=True, text=True, check=True).stdout
+    for program in programs:
+        target = folder / program.lstrip("/")
+        target.unlink(missing_ok=True)  # busybox may have one of the same name
+        # Without attributes: capabilities of a file are not for images.
+        shutil.copyfile(program, target)
+        target.chmod(0o755)
+        told = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
         for library in (word for word in told.split() if word.startswith("/")):
             target = folder / library.lstrip("/")
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -104,6 +110,20 @@ class Containers(Workers):
         spec = a_spec(command, **plain, **(env or {}))
         return replace(spec, **{"account": ANN, "container": container, **more})
 
+    @property
+    def bridges(self) -> str:
+        """How the names of this worker's bridges begin."""
+        return bridge_name(self.spool, "")[:8]
+
+    def doctor(self) -> list[str]:
+        """The lines of `pit-worker doctor` for this worker's settings."""
+        environ = {"PIT_WORKER_URL": self.head.url, "PIT_WORKER_TOKEN_FILE": str(self.token_file),
+                   "PIT_WORKER_SPOOL": str(self.spool), "PIT_WORKER_RUNTIME": "docker"}  # fmt: skip
+        command = [sys.executable, "-m", "pit_worker", "doctor"]
+        told = subprocess.run(command, env={**os.environ, **PYTHON_ENVIRON, **environ}, capture_output=True,
+                              text=True, check=False)  # fmt: skip
+        return told.stdout.splitlines()
+
     def name(self, process: int, attempt: int = 1) -> str:
         return f"pit-{self.head.cluster}-{process}-{attempt}"
 
@@ -120,6 +140,7 @@ class Containers(Workers):
 
     def close(self) -> None:
         super().close()
+        Firewall(self.spool).take_down()
         own = {"label": f"pit.cluster={self.head.cluster}"}
         deadline, quiet_at = time.monotonic() + 20, time.monotonic() + 0.5
         # What the killed worker asked for last may still be under way in the engine, also a creation.

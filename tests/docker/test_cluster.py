@@ -8,12 +8,21 @@ import docker
 import pytest
 
 from tests.docker.conftest import add_image, make_tree
+from tests.docker.lack import lack
 from tests.docker.own_engine import OwnEngine
 from tests.e2e.cluster import eventually
 from tests.e2e.lab import PASSWORD, Lab, Person
+from tests.e2e.mounts import BOUND, REMOTE, need_mounts
 from tests.worker.nvml.fake import FakeGpu, FakeNvml
 
 GPUS = [FakeGpu(f"GPU-{index}", model="GeForce GTX 1070", busy_percent=50) for index in range(2)]
+# The other one may not be there yet; and who was first stays until both are done.
+PING = """
+eval other=\\$HOST_GROUP0_PROCESS$((1 - PROCESS_INDEX))
+until ping -c1 -W1 "$other"; do sleep 0.1; done
+touch "$JOB_DIR/done$RANK"
+until [ -e "$JOB_DIR/done0" ] && [ -e "$JOB_DIR/done1" ]; do sleep 0.05; done
+"""
 
 
 def first_admin(lab: Lab) -> Person:
@@ -49,6 +58,7 @@ def lab(tmp_path: Path, image: str, engine: docker.DockerClient) -> Iterator[Lab
     lab.start_head()
     yield lab
     eventually(lambda: _containers(engine) <= before)
+    eventually(lambda: str(tmp_path) not in Path("/proc/self/mountinfo").read_text())
     lab.close()
 
 
@@ -61,10 +71,13 @@ def root(lab: Lab) -> Person:
     return first_admin(lab)
 
 
+@pytest.mark.parametrize("data_root", ["", REMOTE], ids=[BOUND, REMOTE])
 def test_processes_in_containers_meet_and_leave_files_of_their_user(
-    lab: Lab, root: Person, image: str
+    lab: Lab, root: Person, image: str, data_root: str
 ) -> None:
-    node(lab, root)
+    if data_root:
+        need_mounts()
+    node(lab, root, PIT_WORKER_DATA_ROOT=data_root)
     anna = user(root, "anna")
     root.ok("add", "group:students")
     root.ok("add-group", "user:anna", "students")
@@ -93,8 +106,28 @@ def test_processes_in_containers_meet_and_leave_files_of_their_user(
     assert carried.count("[worker 0] z") == 2 and str(uid) in carried
 
 
-def test_another_users_files_are_not_there(lab: Lab, root: Person) -> None:
-    node(lab, root)
+def test_processes_ping_each_other_by_name(
+    lab: Lab, root: Person, tmp_path: Path, engine: docker.DockerClient
+) -> None:
+    if not Path("/bin/ping").exists():
+        lack("no iputils-ping to make an image of")
+    name = f"{tmp_path.name.replace('_', '-')}:ping".lower()
+    add_image(engine, make_tree(tmp_path / "tree", "/bin/bash", "/bin/ping"), name)
+    try:
+        node(lab, root)
+        log = root.ok("run", "ping", "2:[]", "-l", "--image", name, "-d", PING)
+        for rank in (0, 1):
+            assert f"[worker {rank}] PING group0-process{1 - rank} " in log
+            assert f"[worker {rank}] 1 packets transmitted, 1 received, 0% packet loss" in log
+    finally:
+        eventually(lambda: engine.images.remove(name, force=True) or True)
+
+
+@pytest.mark.parametrize("data_root", ["", REMOTE], ids=[BOUND, REMOTE])
+def test_another_users_files_are_not_there(lab: Lab, root: Person, data_root: str) -> None:
+    if data_root:
+        need_mounts()
+    node(lab, root, PIT_WORKER_DATA_ROOT=data_root)
     anna, berta = user(root, "anna"), user(root, "berta")
     anna.ok("run", "secret", "[]", "-l", "-d", 'echo secret >"$USER_DIR/s"; echo secret >"$KEEP_DIR/s"')
     log = berta.pit(
@@ -127,6 +160,30 @@ def test_a_worker_killed_while_a_container_runs_takes_it_up_again(lab: Lab, root
     lines = root.ok("log", number, "--process", "0.0").splitlines()
     assert [line.split("] ")[-1] for line in lines] == [f"line {i}" for i in range(1, 9)]
     assert [p["exit_code"] for p in root.json("show", number)["processes"]] == [3]
+
+
+def test_a_job_whose_node_is_dead_and_cut_off_ends_there_and_is_lost(
+    tmp_path: Path, image: str, engine: docker.DockerClient
+) -> None:
+    times = {"PIT_HEAD_HOLD_S": "0.5", "PIT_HEAD_LOST_AFTER_S": "3"}
+    lab = Lab(tmp_path, PIT_HEAD_IMAGE=image, PIT_HEAD_PULL="never", **times)
+    try:
+        lab.start_head()
+        root = first_admin(lab)
+        config = lab.join(root.ok("add", "node:n0"), "n0")
+        worker = lab.start_worker(config, PIT_WORKER_RUNTIME="docker")
+        number = str(root.run("echo under way; while :; do sleep 0.1; done"))
+        eventually(lambda: "under way" in root.ok("log", number, "--no-follow"))
+        lab.kill(worker)
+        own = {"label": f"pit.spool={lab.place}/spool-etc-n0", "status": "exited"}
+        eventually(lambda: engine.api.containers(all=True, filters=own))
+        lab.start_worker(config, PIT_WORKER_RUNTIME="docker")
+        assert root.pit("wait", number).code == 3
+        job = root.json("show", number)
+        assert (job["outcome"], [p["killed_by"] for p in job["processes"]]) == ("lost", ["lease"])
+        assert "had no word with the head for 2 s" in job["reason"]
+    finally:
+        lab.close()
 
 
 def test_gpus_are_given_by_uuid_and_their_use_is_shown(tmp_path: Path) -> None:

@@ -7,12 +7,15 @@ import pytest
 
 from pit_protocol.beat import HOST
 from pit_protocol.states import KilledBy, ProcessState
+from pit_worker.engine_watch import AWAY
 from tests.docker.conftest import Containers, add_image
 from tests.docker.own_engine import OwnEngine
 from tests.worker.conftest import Eventually
 from tests.worker.stub_head import StubHead
 
 COUNT = 'i=0; until [ -e "$JOB_DIR/go" ]; do echo line $((i++)); sleep 0.01; done; echo last $i; exit 6'
+
+HASTE = {"PIT_WATCH_HASTE": "20"}  # half a second of silence, and the engine counts as away
 
 
 @pytest.fixture
@@ -81,7 +84,7 @@ def test_without_live_restore_the_engine_is_named_as_the_one_who_ended_it(
 def test_a_frozen_engine_holds_up_neither_beats_nor_signals(
     head: StubHead, theirs: Containers, own: OwnEngine, eventually: Eventually
 ):
-    theirs.start()
+    theirs.start(**HASTE)
     theirs.run(
         1, "trap 'echo told; exit 3' TERM; echo ready; while :; do sleep 0.05; done", network=HOST, name=""
     )
@@ -93,7 +96,9 @@ def test_a_frozen_engine_holds_up_neither_beats_nor_signals(
     eventually(lambda: head.log(1).endswith("told\n"))
     beats = len(head.spoken)
     eventually(lambda: len(head.spoken) > beats + 2)
+    eventually(lambda: head.spoken[-1].trouble == AWAY)
     own.thaw()
+    eventually(lambda: head.spoken[-1].trouble == "")
     assert eventually(lambda: head.end(1), 30).exit_code == 3
     assert eventually(lambda: head.end(2), 30).exit_code == 0
 
@@ -120,3 +125,21 @@ def test_an_engine_without_the_toolkit_says_so(
     end = eventually(lambda: head.end(1))
     assert end.reason == "the Docker engine of this node has no NVIDIA toolkit, to give GPUs"
     eventually(lambda: theirs.left() == [])
+
+
+@pytest.mark.parametrize("own", [(("--live-restore",), False)], indirect=True)
+def test_an_engine_that_goes_away_is_told_and_so_is_what_waits_for_it(
+    head: StubHead, theirs: Containers, own: OwnEngine, eventually: Eventually
+):
+    theirs.start(**HASTE)
+    eventually(lambda: head.spoken and head.spoken[-1].trouble == "")
+    own.kill()
+    theirs.run(1, "echo begun", network=HOST, name="")
+    waits = "pit: not begun yet: the Docker engine does not answer; trying again\n"
+    eventually(lambda: head.log(1) == waits, 20)
+    eventually(lambda: head.spoken[-1].trouble == AWAY, 20)
+    own.start()
+    theirs.client = own.client
+    eventually(lambda: head.end(1), 40)
+    assert head.log(1) == waits + "begun\n"
+    eventually(lambda: head.spoken[-1].trouble == "", 20)

@@ -1,5 +1,7 @@
 """Processes of one job reach each other by name, those of another job do not."""
 
+import random
+from ipaddress import IPv4Network
 from pathlib import Path
 
 import pytest
@@ -14,9 +16,13 @@ from tests.worker.stub_head import StubHead
 SERVE = "until [ -e $JOB_DIR/go ]; do sleep 0.05; done"
 
 
+# Other runs of the tests on this machine have others.
+POOL = f"10.214.{random.randrange(256)}.0/25"
+
+
 @pytest.fixture(autouse=True)
 def worker(containers: Containers) -> None:
-    containers.start()
+    containers.start(PIT_WORKER_NETWORK_POOL=POOL)
 
 
 def test_processes_of_one_job_reach_each_other_by_name(
@@ -88,3 +94,25 @@ def test_a_network_that_is_not_there_is_named(head: StubHead, containers: Contai
     end = eventually(lambda: head.end(1))
     assert end.killed_by is KilledBy.WORKER
     assert end.reason == "this node has no network nowhere; an admin makes it by `docker network create`"
+
+
+def test_addresses_come_from_the_pool_and_when_it_is_used_up_that_is_said(
+    head: StubHead, containers: Containers, eventually: Eventually, own_root: Path
+):
+    containers.run(1, SERVE, env={"WORLD_SIZE": "40"})
+    eventually(lambda: head.state(1) == "running", 20)
+    containers.run(2, SERVE, job=2)
+    containers.run(3, SERVE, job=3)
+    eventually(lambda: [head.state(process) for process in (2, 3)] == ["running"] * 2, 20)
+    networks = containers.client.api.networks(filters={"label": f"pit.cluster={head.cluster}"})
+    subnets = [IPv4Network(each["IPAM"]["Config"][0]["Subnet"]) for each in networks]
+    assert sorted(subnet.prefixlen for subnet in subnets) == [26, 27, 27]
+    assert all(subnet.subnet_of(IPv4Network(POOL)) for subnet in subnets)
+    containers.run(4, "true", job=4)
+    end = eventually(lambda: head.end(4), 20)
+    assert end.reason == (
+        "this node has no addresses left for another network; `network_pool` in its worker.toml gives more"
+    )
+    (own_root / "jobs/1/go").touch()
+    eventually(lambda: all(head.end(process) for process in (1, 2, 3)), 20)
+    eventually(lambda: containers.left() == [], 20)

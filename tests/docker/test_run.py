@@ -95,6 +95,7 @@ def test_files_belong_to_the_user_inside_and_on_disk(
         "jobs/1/result": ANN.uid,
     }
     assert (lab / "file").stat().st_gid == 300_001
+    assert (lab / "file").stat().st_mode & 0o777 == 0o664, "other members may write it"
     assert (own_root / "jobs/1/keep/it").read_text() == "mine\n"
 
 
@@ -106,7 +107,7 @@ def test_bash_runs_the_command_where_the_image_has_one(
     tmp_path: Path,
 ):
     name = f"pit-test-{uuid.uuid4().hex[:8]}:bash"
-    add_image(engine, make_tree(tmp_path / "bash", bash=True), name)
+    add_image(engine, make_tree(tmp_path / "bash", "/bin/bash"), name)
     try:
         containers.run(1, "words=(a b); echo ${words[1]} ${BASH_VERSION:+bash}", image=name)
         eventually(lambda: head.end(1))

@@ -1,6 +1,7 @@
 """One job across two machines, each with an engine and a network of its own."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import docker
@@ -9,7 +10,7 @@ import pytest
 from tests.docker.conftest import add_image
 from tests.docker.own_engine import OwnEngine
 from tests.docker.test_cluster import first_admin
-from tests.docker.wires import HEAD, Wires
+from tests.docker.wires import Wires
 from tests.e2e.cluster import eventually
 from tests.e2e.lab import Lab, Person
 
@@ -22,18 +23,29 @@ echo "process $RANK at $HOST_GROUP0_PROCESS0 and $HOST_GROUP1_PROCESS0"
 
 @pytest.fixture
 def root(tmp_path: Path, engine: docker.DockerClient, tree: Path) -> Iterator[Person]:
+    with two_nodes(tmp_path, tree) as root:
+        yield root
+
+
+@contextmanager
+def two_nodes(
+    place: Path, tree: Path, prepare: Callable[[Wires, list[OwnEngine]], dict[str, str]] = lambda *_: {}
+) -> Iterator[Person]:
+    """The first user of a head with two machines; `prepare` makes settings of their workers."""
     wires = Wires(2)
-    engines = []
-    lab = Lab(tmp_path, HEAD, PIT_HEAD_IMAGE="far:1", PIT_HEAD_PULL="never")
+    engines: list[OwnEngine] = []
+    lab = Lab(place, wires.head, PIT_HEAD_IMAGE="far:1", PIT_HEAD_PULL="never")
     try:
+        for machine in wires.machines:
+            engines.append(OwnEngine(inside=machine.inside))
+            add_image(engines[-1].client, tree, "far:1")
+        more = prepare(wires, engines)
         lab.start_head()
         root = first_admin(lab)
-        for index, machine in enumerate(wires.machines):
-            own = OwnEngine(inside=machine.inside)
-            engines.append(own)
-            add_image(own.client, tree, "far:1")
+        for index, (machine, own) in enumerate(zip(wires.machines, engines, strict=True)):
             config = lab.join(root.ok("add", f"node:n{index}"), f"n{index}", machine.address)
-            lab.start_worker(config, machine.inside, PIT_WORKER_RUNTIME="docker", DOCKER_HOST=own.host)
+            settings = {"PIT_WORKER_RUNTIME": "docker", "DOCKER_HOST": own.host, **more}
+            lab.start_worker(config, machine.inside, **settings)
         eventually(lambda: [n["state"] for n in root.json("show", "nodes")["nodes"]] == ["online"] * 2)
         yield root
     finally:
@@ -46,8 +58,9 @@ def root(tmp_path: Path, engine: docker.DockerClient, tree: Path) -> Iterator[Pe
 def test_processes_on_two_machines_meet_by_their_addresses(root: Person) -> None:
     log = root.ok("run", "far", "[]@n0,[]@n1", "-l", "-d", MEET)
     assert "[worker 1] hello from afar" in log
+    first, second = (node["address"] for node in root.json("show", "nodes")["nodes"])
     for rank in (0, 1):
-        assert f"[worker {rank}] process {rank} at 10.77.77.10 and 10.77.77.11" in log
+        assert f"[worker {rank}] process {rank} at {first} and {second}" in log
     assert [p["node"] for p in root.json("show", "1")["processes"]] == ["n0", "n1"]
 
 

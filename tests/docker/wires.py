@@ -1,9 +1,11 @@
 """Two machines on one: network namespaces of the test's own, wired to a bridge of its own."""
 
+import random
 import subprocess
 import uuid
+from ipaddress import IPv4Network
 
-HEAD = "10.77.77.1"
+from pit_worker.subnets import read_routes
 
 
 class Machine:
@@ -19,12 +21,14 @@ class Wires:
         tag = uuid.uuid4().hex[:6]
         self._bridge = f"pitb{tag}"
         _ip("link", "add", self._bridge, "type", "bridge")
-        _ip("addr", "add", f"{HEAD}/24", "dev", self._bridge)
+        net = _find_net()
+        self.head = f"{net}.1"  # this machine's own address
+        _ip("addr", "add", f"{self.head}/24", "dev", self._bridge)
         _ip("link", "set", self._bridge, "up")
         # The machine's own engine lets nothing pass between bridges, nor within one that is not its own.
         self._rule = ("FORWARD", "-i", self._bridge, "-o", self._bridge, "-j", "ACCEPT")
         subprocess.run(["iptables", "-I", *self._rule], check=True)
-        self.machines = [self._wire(f"pit{tag}{index}", f"10.77.77.{10 + index}") for index in range(count)]
+        self.machines = [self._wire(f"pit{tag}{index}", f"{net}.{10 + index}") for index in range(count)]
 
     def close(self) -> None:
         for machine in self.machines:
@@ -48,3 +52,12 @@ class Wires:
 
 def _ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True)
+
+
+def _find_net() -> str:
+    """Other runs of the tests on this machine have others."""
+    taken = read_routes()
+    while True:
+        net = f"10.77.{random.randrange(256)}"
+        if not any(IPv4Network(f"{net}.0/24").overlaps(route) for route in taken):
+            return net

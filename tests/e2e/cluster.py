@@ -100,6 +100,10 @@ class Cluster:
     def json(self, *arguments: str) -> Any:
         return json.loads(self.ok(*arguments, "--json"))
 
+    def json_in(self, place: Path, *arguments: str) -> Any:
+        """The last document that the command prints in that directory."""
+        return json.loads(self.ok(*arguments, "--json", cwd=place).splitlines()[-1])
+
     def run(self, command: str, request: str = "[]", *options: str) -> int:
         """Submit a job of direct commands and return its number."""
         return int(self.json("run", "a job", request, "-d", command, *options)["number"])

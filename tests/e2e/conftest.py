@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cluster import Cluster, Project, running
+from tests.e2e.mounts import BOUND, REMOTE, need_mounts
 
 
 @pytest.fixture
@@ -14,10 +15,15 @@ def project(tmp_path: Path) -> Project:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, project: Project) -> Iterator[Cluster]:
-    """A cluster for one test, which may do to it what it likes."""
-    with running(Cluster(tmp_path, project)) as cluster:
+def cluster(request: pytest.FixtureRequest, tmp_path: Path, project: Project) -> Iterator[Cluster]:
+    """A cluster for one test, which may do to it what it likes; with `IN_BOTH`, in both ways to the data."""
+    cluster = Cluster(tmp_path, project)
+    if getattr(request, "param", BOUND) == REMOTE:
+        need_mounts()
+        cluster.env["PIT_WORKER_DATA_ROOT"] = REMOTE
+    with running(cluster):
         yield cluster
+    assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
 
 
 @pytest.fixture(scope="session")

@@ -8,10 +8,12 @@ import tarfile
 from pathlib import Path
 
 from tests.e2e.cluster import PIT, Cluster, eventually, is_alive
+from tests.e2e.mounts import IN_BOTH
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "first-light"
 
 
+@IN_BOTH
 def test_two_processes_find_each_other_and_the_result_comes_home(cluster: Cluster) -> None:
     project = cluster.project
     project.write("rate.txt", "0.1\n")
@@ -37,6 +39,7 @@ def test_two_processes_find_each_other_and_the_result_comes_home(cluster: Cluste
         assert {"job-1/src/meet.py", "job-1/src/rate.txt", "job-1/result"} <= set(tar.getnames())
 
 
+@IN_BOTH
 def test_every_variable_is_told_and_every_directory_is_as_specified(cluster: Cluster) -> None:
     script = """
     for d in "$JOB_DIR" "$SRC_DIR" "$KEEP_DIR" "$USER_DIR"; do touch "$d/here" && echo "writable $d"; done
@@ -82,6 +85,7 @@ def test_a_failing_process_stops_the_others_and_its_last_lines_close_the_log(clu
     assert [by for _, by in (codes[0], codes[2])] == ["job", "job"]
 
 
+@IN_BOTH
 def test_stopping_ends_daemons_too_and_gives_the_job_its_grace(cluster: Cluster, tmp_path: Path) -> None:
     pid_file = tmp_path / "daemon.pid"
     daemon = (

@@ -1,5 +1,6 @@
 """A lab's first day, through the installed commands: people, groups, machines, and who may do what."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -101,6 +102,25 @@ def test_from_an_empty_head_to_jobs_of_people_in_groups(lab: Lab, root: Person) 
     assert "members are anna" in root.refused("remove", "group:students")
     audit = root.ok("show", "audit")
     assert "user:berta" in audit and PASSWORD not in audit
+
+
+def test_data_of_a_group_goes_in_and_out_over_tls(lab: Lab, root: Person, tmp_path: Path) -> None:
+    anna, bert = newcomer(lab, root, "anna"), newcomer(lab, root, "bert")
+    root.ok("add", "group:lab", "quota=64M")
+    root.ok("add-group", "user:anna", "lab")
+    body = os.urandom(20_000_001)
+    (tmp_path / "sent").write_bytes(body)
+    anna.ok("push", "group:lab", "data/model.bin", str(tmp_path / "sent"))
+    root.ok("pull", "group:lab/data", str(tmp_path / "back"))
+    assert (tmp_path / "back" / "model.bin").read_bytes() == body
+    refused = bert.pit("ls", "group:lab")
+    assert (refused.code, "only members and admins may" in refused.err) == (1, True)
+    assert bert.pit("ls", "user:anna").code == 1
+    (tmp_path / "sent").write_bytes(os.urandom(50_000_000))
+    full = anna.pit("push", "group:lab", "more.bin", str(tmp_path / "sent"))
+    assert full.code == 1
+    assert "of the 64.0 MiB it may" in full.err
+    assert anna.json("ls", "group:lab")["entries"][0]["name"] == "data"
 
 
 def test_a_machine_can_be_drained_and_removed(lab: Lab, root: Person) -> None:

@@ -44,7 +44,8 @@ class Caller:
     def call(self, method: str, path: str, **options: Any) -> TestResponse:
         headers = {"Authorization": f"Bearer {self.token}", **options.pop("headers", {})}
         with self.app.test_client() as client:
-            return client.open(API_PREFIX + path, method=method, headers=headers, **options)
+            # Buffered: read to the end and closed, as a server does it.
+            return client.open(API_PREFIX + path, method=method, headers=headers, buffered=True, **options)
 
     def get(self, path: str, **options: Any) -> TestResponse:
         return self.call("GET", path, **options)
@@ -72,7 +73,7 @@ class Person(Caller):
 
     def upload(self, body: bytes) -> str:
         name = hashlib.sha256(body).hexdigest()
-        answer = self.call("PUT", f"/uploads/{name}", data=body)
+        answer = self.call("PUT", f"/uploads/{name}?size={len(body)}", data=body)
         assert answer.status_code in (200, 201), answer.json
         return name
 
@@ -130,6 +131,11 @@ class Worker(Caller):
         """Say which resources are in trouble, by unit; all others are well."""
         troubles = tuple(Trouble(unit.replace("_", "-"), reason) for unit, reason in reasons.items())
         answer = self.send(Beat(self.epoch, self.boot_id, self.seen, troubles=troubles))
+        assert answer.status_code == 200, answer.json
+
+    def ail(self, trouble: str) -> None:
+        """Say why the node takes no new processes."""
+        answer = self.send(Beat(self.epoch, self.boot_id, self.seen, trouble=trouble))
         assert answer.status_code == 200, answer.json
 
     def orders(self) -> dict[int, Order]:

@@ -45,25 +45,48 @@ class Project:
         return path
 
     def tree(self) -> str:
-        """The hash of the work tree as it is, with what is not committed."""
+        """The hash of the work tree as it is, byte by byte, with what is not committed."""
         index = {"GIT_INDEX_FILE": str(self.path.parent / "scratch-index")}
         git(self.path, "read-tree", "--empty", **index)
-        git(self.path, "add", "--all", "--force", **index)
+        git(self.path, "-c", "core.autocrlf=false", "add", "--all", "--force", **index)
         return git(self.path, "write-tree", **index).decode().strip()
 
-    def snapshot(self, person: Person, **fields: Any) -> dict[str, Any]:
-        """The remote's commit, and the difference uploaded."""
-        tree, commit = self.tree(), git(self.path, "rev-parse", "HEAD").decode().strip()
-        diff = git(self.path, "diff", "--binary", "--full-index", "--no-renames", commit, tree)
-        changes: dict[str, Any] = {"diff": person.upload(diff), "diff_lines": 1} if diff else {}
-        return a_snapshot(**{"tree": tree, "commit": commit, "remote": str(self.remote), **changes, **fields})
+    def head(self) -> str:
+        return git(self.path, "rev-parse", "HEAD").decode().strip()
 
-    def pack(self) -> bytes:
-        objects = git(self.path, "rev-list", "--objects", "HEAD")
+    def snapshot(self, person: Person, *, whole: bool = False, **fields: Any) -> dict[str, Any]:
+        """The remote's commit as base, and the rest uploaded; `whole`: all is uploaded, and no base named."""
+        tree, commit = self.tree(), self.head()
+        committed = git(self.path, "rev-parse", "HEAD^{tree}").decode().strip()
+        wanted = [commit, tree, committed]
+        body = self.pack(*wanted) if whole else self.pack(*wanted, without=commit)
+        facts = {
+            "tree": tree,
+            "commit": commit,
+            "committed": committed,
+            "base": None if whole else commit,
+            "remote": str(self.remote),
+            "pack": person.upload(body) if body else None,
+        }
+        return a_snapshot(**{**facts, **fields})
+
+    def objects(self, *names: str) -> list[str]:
+        """Everything that belongs to these trees and commits, but no history."""
+        found = git(self.path, "rev-list", "--objects", "--no-walk", *names).decode(errors="replace")
+        return [line.split()[0] for line in found.splitlines()]
+
+    def pack(self, *names: str, without: str = "") -> bytes:
+        """A pack of what belongs to these, less what belongs to the commit `without`; may be empty."""
+        known = set(self.objects(without)) if without else set()
+        return self.pack_of([name for name in self.objects(*(names or ("HEAD",))) if name not in known])
+
+    def pack_of(self, names: list[str]) -> bytes:
+        if not names:
+            return b""
         done = subprocess.run(
             ["git", "pack-objects", "--stdout", "-q"],
             cwd=self.path,
-            input=b"".join(line.split()[0] + b"\n" for line in objects.splitlines()),
+            input="".join(f"{name}\n" for name in names).encode(),
             stdout=subprocess.PIPE,
             check=True,
         )

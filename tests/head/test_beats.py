@@ -63,6 +63,15 @@ def test_a_gpu_that_is_gone_after_a_restart_is_offered_to_nobody(
     assert len(anna.get("/nodes/n0").json["resources"]) == 1
 
 
+def test_a_beat_before_the_first_session_puts_no_node_online(
+    a_node: Callable[..., Worker], anna: Person
+) -> None:
+    worker = a_node("n7", joins=False)
+    answer = worker.send(Beat(0, "", 0), [])
+    assert (answer.status_code, answer.json["code"]) == (409, "stale_epoch")
+    assert anna.get("/nodes/n7").json["state"] == "new"
+
+
 def test_a_beat_of_an_older_epoch_is_refused_and_changes_nothing(
     head: Head, worker: Worker, a_placed_job: Callable[..., int], anna: Person
 ) -> None:

@@ -2,14 +2,17 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from pit_protocol.beat import Account, Pull, Runtime
 from pit_protocol.problem import Problem
+from pit_server.db.models import Node
 from pit_server.head import Head
-from pit_server.services import accounts, images
+from pit_server.services import accounts, images, orders
 from pit_server.settings import Settings
 from tests.head.cluster import Person, Worker, a_submission, prepare, running
 
@@ -186,6 +189,7 @@ def test_an_admin_sets_a_users_number(root: Person, anna: Person) -> None:
     root.ok(root.put("/groups/vision", gid="5000"))
     assert root.patch("/users/root", uid="5000").json["message"] == "5000 is the number of group vision"
     assert root.patch("/groups/vision", gid="4711").status_code == 409
+    assert root.ok(root.patch("/users/anna", uid="1234567890"))["uid"] == 1_234_567_890
     for odd in ("0", "999", "200001", "x", "-5"):
         assert root.patch("/users/anna", uid=odd).status_code == 422
     assert anna.patch("/users/me", uid="5000").status_code == 403
@@ -224,3 +228,32 @@ def test_a_runtime_that_nobody_knows_is_refused(a_node: Callable[..., Worker]) -
     body = {"boot_id": "b", "inventory": {"cores": 1, "memory_mib": 1}, "address": "a", "runtime": "vm"}
     assert a_node(joins=False).post("/node/session", json=body).status_code == 422
     assert [member.value for member in Runtime] == ["process", "docker"]
+
+
+@pytest.mark.parametrize(
+    ("lost_after_s", "max_disk_gib", "lease_s", "disk_mib"), [(0.0, 0, None, None), (1200.0, 7, 1080.0, 7168)]
+)
+def test_leases_and_limits_of_disk_are_the_heads_to_set(
+    head: Head,
+    a_node: Callable[..., Worker],
+    a_placed_job: Callable[..., int],
+    lost_after_s: float,
+    max_disk_gib: int,
+    lease_s: float | None,
+    disk_mib: int | None,
+) -> None:
+    a_node()
+    a_placed_job()
+    settings = replace(head.settings, lost_after_s=lost_after_s, max_disk_gib=max_disk_gib)
+    with head.database.read() as session:
+        node_id = session.execute(select(Node.id)).scalar_one()
+        (order,) = orders.for_node(session, node_id, (), head.data, settings).orders
+    assert order.spec and (order.spec.lease_s, order.spec.disk_mib) == (lease_s, disk_mib)
+
+
+@pytest.mark.parametrize("name", ["0cf3db780504", "cafe", "a" * 64])
+def test_an_id_names_no_image(name: str, settings: Settings) -> None:
+    """To the engine it could be any image of the node, wherever that came from."""
+    with pytest.raises(Problem, match="may be an image's id"):
+        images.check(name, settings)
+    assert images.check(f"{name}:latest", settings) == f"{name}:latest"

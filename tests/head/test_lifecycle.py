@@ -95,6 +95,11 @@ def test_processes_know_one_another(head: Head, a_node: Callable[..., Worker], a
             "lost",
             "process 0.0 ended: the node was rebooted",
         ),
+        (
+            {"exit_code": 0, "killed_by": KilledBy.LEASE, "reason": "no word for 9 s"},
+            "lost",
+            "process 0.0 ended: no word for 9 s",
+        ),
     ],
 )
 def test_the_outcome_follows_from_how_the_process_ended(

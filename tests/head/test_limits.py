@@ -16,7 +16,7 @@ HUGE = 10**30
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    return replace(settings, max_pack_mib=2, max_diff_mib=1)
+    return replace(settings, max_upload_mib=2)
 
 
 @pytest.fixture(autouse=True)
@@ -26,17 +26,6 @@ def worker(a_node: Callable[..., Worker]) -> Worker:
 
 def is_refused(answer: Any) -> bool:
     return 400 <= answer.status_code < 500 and answer.mimetype == "application/problem+json"
-
-
-def test_an_upload_larger_than_the_limit_is_refused(anna: Person) -> None:
-    answer = anna.call("PUT", f"/uploads/{'0' * 64}", data=b"x" * (2 * 2**20 + 1))
-    assert (answer.status_code, answer.json["message"]) == (413, "the upload is larger than 2 MiB")
-
-
-def test_a_diff_larger_than_its_own_limit_is_refused(anna: Person) -> None:
-    name = anna.upload(b"x" * (2**20 + 1))
-    answer = anna.post("/jobs", json=a_submission(snapshot=a_snapshot(diff=name)))
-    assert answer.status_code in (413, 422)
 
 
 def test_a_submission_of_more_than_a_mebibyte_is_refused(anna: Person) -> None:

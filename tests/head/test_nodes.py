@@ -272,3 +272,35 @@ def test_an_alias_that_changes_while_its_gpu_is_held_gives_it_to_nobody_else(
     root.ok(root.put("/aliases/better", name="GeForce GTX 1070"))
     second = a_placed_job("[better]")
     assert anna.job(second)["state"] == "waiting"
+
+
+def test_a_node_in_trouble_takes_no_new_processes_and_says_why(
+    head: Head, anna: Person, a_node: Callable[..., Worker], a_placed_job: Callable[..., int]
+) -> None:
+    worker = a_node()
+    running_job = a_placed_job("[]")
+    worker.ail("its Docker engine does not answer")
+    node = anna.get("/nodes/n0").json
+    assert (node["state"], node["trouble"]) == ("online", "its Docker engine does not answer")
+    waiting = a_placed_job("[]")
+    told = "node n0 takes no new processes: its Docker engine does not answer"
+    assert (anna.job(waiting)["state"], anna.job(waiting)["reason"]) == ("waiting", told)
+    worker.beat()
+    assert anna.get("/nodes/n0").json["trouble"] == node["trouble"]
+    assert [order.wish for order in worker.orders().values()] == ["run"]
+    assert anna.job(running_job)["state"] == "starting"
+    worker.ail("")
+    head.scheduling()
+    assert anna.job(waiting)["state"] == "starting"
+
+
+def test_only_nodes_that_the_job_may_use_are_named_with_their_trouble(
+    anna: Person, a_node: Callable[..., Worker], a_placed_job: Callable[..., int]
+) -> None:
+    a_node("n0").ail("has no space left")
+    a_node("n1", gpus={"A100": 1})
+    assert anna.job(a_placed_job("[a100]@n1"))["state"] == "starting"
+    sick, well = a_placed_job("[]@n0"), a_placed_job("[a100]@n1")
+    told = "waits for @n0, which is not online; node n0 takes no new processes: has no space left"
+    assert anna.job(sick)["reason"] == told
+    assert anna.job(well)["reason"] == "needs 1 a100, 0 free"

@@ -124,7 +124,10 @@ def test_what_cannot_be_set_is_told_and_changes_nothing(
 def test_a_wrong_property_is_answered_with_the_right_ones(root: Person) -> None:
     answer = root.patch("/users/me", fullname="x")
     assert answer.json["message"] == "a user has no property 'fullname'"
-    assert answer.json["hint"] == "it has: full_name, email, password, autoshare, admin, active, uid"
+    assert (
+        answer.json["hint"]
+        == "it has: full_name, email, password, autoshare, admin, active, uid, quota, git.NAME"
+    )
     assert root.put("/users/new").json["message"] == "a user needs full_name"
     assert root.patch("/users/me", **{MEGABYTE: "x"}).status_code in (413, 422)
     assert root.patch("/users/me", full_name=MEGABYTE).status_code in (413, 422)

@@ -1,6 +1,7 @@
 """Who may call which route."""
 
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -17,6 +18,7 @@ from pit_server.settings import Settings
 from tests.head.cluster import NOW, Caller, Person, Worker, a_submission
 
 VALUES = {"number": "1", "sha256": "0" * 64, "name": "n0", "group": "g", "index": "0", "token_id": "1"}
+VALUES |= {"where": "home/x", "job": "1", "attempt": "1"}
 METHODS = {"GET", "POST", "PUT", "DELETE", "PATCH"}
 JOB_ROUTES = [
     ("GET", "/jobs/{}"),
@@ -42,7 +44,7 @@ def routes(app: Flask, *kinds: Who) -> Iterator[tuple[str, str]]:
 def _path(rule: Rule) -> str:
     path = rule.rule
     for name, value in VALUES.items():
-        path = path.replace(f"<{name}>", value).replace(f"<int:{name}>", value)
+        path = re.sub(rf"<(\w+:)?{name}>", value, path)
     return path.removeprefix("/api/v1")
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pit_server.head import Head
-from pit_server.store import mirror
-from tests.head.cluster import EMPTY_TREE, Person, Worker, a_snapshot, a_submission, prepare
+from pit_server.services.sources import Sources
+from tests.head.cluster import Person, Worker, a_snapshot, prepare
 from tests.head.projects import Project, a_project, git, listing
 
 
@@ -74,11 +74,24 @@ def test_a_second_job_of_the_same_tree_needs_the_remote_no_more(
     assert prepared(head, anna, snapshot=snapshot)["state"] == "waiting"
 
 
-def test_a_tree_that_comes_out_otherwise_is_refused(head: Head, anna: Person, project: Project) -> None:
+def test_a_tree_that_is_not_there_as_a_whole_is_refused(head: Head, anna: Person, project: Project) -> None:
     record = prepared(head, anna, snapshot=project.snapshot(anna, tree="0" * 40))
     assert (record["state"], record["outcome"]) == ("ended", "failed")
-    assert "not 000000000000 as in your project" in record["reason"]
+    assert "tree 000000000000 is not here as a whole" in record["reason"]
     assert not head.data.attempt(record["number"], 1).exists()
+
+
+def test_one_missing_file_is_enough_to_refuse_a_tree(head: Head, anna: Person, project: Project) -> None:
+    project.write("new.bin", b"x" * 100)
+    tree = project.tree()
+    blob = git(project.path, "rev-parse", f"{tree}:new.bin").decode().strip()
+    body = project.pack_of([name for name in project.objects(tree) if name != blob])
+    record = prepared(head, anna, snapshot=project.snapshot(anna, pack=anna.upload(body)))
+    assert record["outcome"] == "failed"
+    assert blob in record["reason"]
+    assert anna.post("/snapshots/lacking", json={"objects": [tree]}).json["objects"] == [
+        tree
+    ]  # none of it kept
 
 
 def test_a_commit_that_vanished_from_its_remote_is_told(head: Head, anna: Person, project: Project) -> None:
@@ -92,25 +105,6 @@ def test_a_commit_that_vanished_from_its_remote_is_told(head: Head, anna: Person
     assert f"{project.remote} no longer has commit {snapshot['commit']}" in record["reason"]
 
 
-def test_a_diff_that_does_not_apply_is_told(head: Head, anna: Person, project: Project) -> None:
-    body = b"diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-other\n+new\n"
-    record = prepared(head, anna, snapshot=project.snapshot(anna, tree="0" * 40, diff=anna.upload(body)))
-    assert record["outcome"] == "failed"
-    assert "the diff does not apply to commit" in record["reason"]
-    assert "a.txt" in record["reason"]
-
-
-@pytest.mark.parametrize("path", ["../x", "/tmp/pit-canary", ".git/hooks/x", "sub/../../x"])
-def test_a_diff_that_leads_out_of_the_tree_is_refused(
-    head: Head, anna: Person, project: Project, path: str
-) -> None:
-    names = f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n"
-    new = names + "@@ -0,0 +1 @@\n+x\n"
-    snapshot = project.snapshot(anna, tree="0" * 40, diff=anna.upload(new.encode()))
-    assert prepared(head, anna, snapshot=snapshot)["outcome"] == "failed"
-    assert not Path("/tmp/pit-canary").exists()
-
-
 def test_a_remote_that_went_away_is_told_and_what_git_said_is_in_the_log(
     head: Head, anna: Person, project: Project, tmp_path: Path
 ) -> None:
@@ -120,24 +114,16 @@ def test_a_remote_that_went_away_is_told_and_what_git_said_is_in_the_log(
     record = anna.job(number)
     assert record["outcome"] == "failed"
     assert f"the head cannot fetch from {project.remote}" in record["reason"]
-    assert "--bundle" in record["reason"]
+    assert "`pit run --bundle`" in record["reason"]
     lines = [line["text"] for line in anna.log(number)["lines"] if line["source"] == "prepare"]
     assert [line for line in lines if "does not appear to be a git repository" in line]
 
 
-def test_a_project_without_script_needs_commands(head: Head, anna: Person, tmp_path: Path) -> None:
-    project = a_project(tmp_path / "bare")
-    project.commit(a="x")
-    record = prepared(head, anna, snapshot=project.snapshot(anna))
-    assert record["reason"] == "the project has no .compute; add one, or give commands with `-d`"
-    assert prepared(head, anna, snapshot=project.snapshot(anna), command="true")["state"] == "waiting"
-
-
 def test_a_pack_replaces_the_remote(head: Head, anna: Person, project: Project) -> None:
-    snapshot = project.snapshot(anna, remote=None, pack=anna.upload(project.pack()))
-    record = prepared(head, anna, snapshot=snapshot)
+    record = prepared(head, anna, snapshot=project.snapshot(anna, whole=True, remote=None))
     assert record["state"] == "waiting", record["reason"]
     assert listing(source(head, record)) == listing(project.path)
+    assert list(head.data.uploads().glob("*/*")) == []  # it has served its purpose
 
 
 def test_a_pack_that_is_none_or_lacks_the_commit_is_told(
@@ -146,23 +132,39 @@ def test_a_pack_that_is_none_or_lacks_the_commit_is_told(
     other = a_project(tmp_path / "other")
     other.commit(a="x")
     for pack, words in (
-        (b"PACKnot", "the tree could not be built"),
-        (other.pack(), "came neither with a remote"),
+        (b"PACKnot", "the pack cannot be taken in"),
+        (other.pack(), "is not here as a whole"),
     ):
-        snapshot = project.snapshot(anna, remote=None, pack=anna.upload(pack))
+        snapshot = project.snapshot(anna, whole=True, remote=None, pack=anna.upload(pack))
         record = prepared(head, anna, snapshot=snapshot)
         assert record["outcome"] == "failed"
         assert words in record["reason"]
 
 
-def test_a_repository_without_commits_comes_as_a_diff(head: Head, anna: Person, tmp_path: Path) -> None:
+def test_a_repository_without_commits_comes_as_a_pack(head: Head, anna: Person, tmp_path: Path) -> None:
     project = a_project(tmp_path / "young")
     project.write(".compute", "echo\n")
     tree = project.tree()
-    diff = git(project.path, "diff", "--binary", "--full-index", EMPTY_TREE, tree)
-    record = prepared(head, anna, snapshot=a_snapshot(tree=tree, diff=anna.upload(diff)))
+    record = prepared(head, anna, snapshot=a_snapshot(tree=tree, pack=anna.upload(project.pack(tree))))
     assert record["state"] == "waiting", record["reason"]
     assert list(listing(source(head, record))) == [".compute"]
+    assert record["snapshot"]["dirty"] is None
+
+
+def test_a_commit_that_nobody_has_is_not_recorded_with_a_tree_that_is_known(
+    head: Head, anna: Person, project: Project
+) -> None:
+    snapshot = project.snapshot(anna)
+    assert prepared(head, anna, snapshot=snapshot)["state"] == "waiting"
+    assert prepared(head, anna, snapshot={**snapshot, "commit": "f" * 40})["outcome"] == "failed"
+
+
+def test_a_project_without_script_needs_commands(head: Head, anna: Person, tmp_path: Path) -> None:
+    project = a_project(tmp_path / "bare")
+    project.commit(a="x")
+    record = prepared(head, anna, snapshot=project.snapshot(anna))
+    assert record["reason"] == "the project has no .compute; add one, or give commands with `-d`"
+    assert prepared(head, anna, snapshot=project.snapshot(anna), command="true")["state"] == "waiting"
 
 
 def test_preparing_again_after_a_crash_gives_the_same(head: Head, anna: Person, project: Project) -> None:
@@ -185,7 +187,7 @@ def test_a_job_stopped_while_it_is_prepared_stays_stopped(
     snapshot = project.snapshot(anna)
     number = anna.submit(command=None, snapshot=snapshot)
     partial = head.data.root / "jobs" / str(number) / "1.part"
-    with mirror._locks[head.data.mirror(1, snapshot["remote"])]:  # keeps the preparation from going on
+    with Sources(head.data, head.settings).store(1).lock():  # keeps the preparation from going on
         done = in_thread(lambda: prepare(head, number))
         while not partial.exists():
             pass
@@ -201,27 +203,7 @@ def test_the_log_tells_what_preparing_did(head: Head, anna: Person, project: Pro
     record = prepared(head, anna, snapshot=snapshot)
     told = [line["text"] for line in anna.log(record["number"])["lines"] if line["source"] == "prepare"]
     assert told[0] == f"fetching {snapshot['commit'][:12]} from {project.remote}"
-    assert told[-1].startswith(f"commit {snapshot['commit'][:12]} with 1 changed lines checked out in")
-
-
-def test_what_one_user_fetched_does_not_serve_another(
-    head: Head, anna: Person, a_user: Callable[..., Person], project: Project
-) -> None:
-    snapshot = project.snapshot(anna)
-    assert prepared(head, anna, snapshot=snapshot)["state"] == "waiting"
-    project.remote.rename(project.remote.with_name("gone"))
-    answer = a_user("berta").post("/jobs", json=a_submission(snapshot=snapshot))
-    assert answer.json["code"] == "remote_not_fetchable"
-    assert prepared(head, anna, snapshot=snapshot)["state"] == "waiting"
-
-
-def test_a_commit_that_the_remote_never_had_is_not_recorded_with_a_tree_that_is_known(
-    head: Head, anna: Person, project: Project
-) -> None:
-    snapshot = project.snapshot(anna)
-    assert prepared(head, anna, snapshot=snapshot)["state"] == "waiting"
-    record = prepared(head, anna, snapshot={**snapshot, "commit": "f" * 40})
-    assert record["outcome"] == "failed"
+    assert told[-1].startswith(f"commit {snapshot['commit'][:12]} with 1 changed file checked out in")
 
 
 def test_filters_of_the_project_run_nothing(head: Head, anna: Person, tmp_path: Path) -> None:

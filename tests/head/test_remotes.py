@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pit_server.head import Head
-from pit_server.services.remotes import check_remote
 from pit_server.settings import Settings
+from pit_server.store.remote import parse
 from tests.head.cluster import Person, Worker, a_snapshot, a_submission
 
 HASH = "c0ffee" + "0" * 34
@@ -30,10 +30,16 @@ def node(a_node: Callable[..., Worker]) -> Worker:
 
 
 def answer_to(person: Person, remote: str) -> Any:
-    return person.post("/jobs", json=a_submission(snapshot=a_snapshot(commit=HASH, remote=remote)))
+    """What a submission is answered whose base has to come from there."""
+    return person.post("/jobs", json=a_submission(snapshot=a_snapshot(tree=HASH, base=HASH, remote=remote)))
+
+
+def offer_to(person: Person, remote: str) -> Any:
+    return person.post("/snapshots/offer", json={"tree": HASH, "remote": remote, "base": HASH})
 
 
 def test_remotes_that_are_options_or_programs_are_refused(anna: Person) -> None:
+    """S20, S22, S23"""
     remotes = [
         "--upload-pack=touch /tmp/p;",
         "-u./x",
@@ -68,24 +74,59 @@ def test_a_url_that_cannot_be_read_is_refused(anna: Person) -> None:
 
 
 def test_remotes_of_the_two_protocols_are_accepted() -> None:
-    for remote in (
-        "https://git.example.org/lab/model.git",
-        "https://git.example.org:8443/x",
-        "ssh://git@git.example.org/x",
-        "ssh://git@git.example.org:2222/~lab/x",
-        "git@git.example.org:lab/model.git",
-        "host:path",
+    found = {
+        text: (remote.protocol, remote.host, remote.number)
+        for text in (
+            "https://git.example.org/lab/model.git",
+            "https://git.example.org:8443/x",
+            "ssh://git@git.example.org/x",
+            "ssh://git@git.example.org:2222/~lab/x",
+            "git@git.example.org:lab/model.git",
+            "host:path",
+        )
+        if (remote := parse(text))
+    }
+    assert list(found.values()) == [
+        ("https", "git.example.org", 443),
+        ("https", "git.example.org", 8443),
+        ("ssh", "git.example.org", 22),
+        ("ssh", "git.example.org", 2222),
+        ("ssh", "git.example.org", 22),
+        ("ssh", "host", 22),
+    ]
+
+
+def test_a_remote_that_is_of_no_use_is_told_and_the_client_sends_everything(anna: Person) -> None:
+    for remote, why in (
+        ("git@nosuchhost.invalid:x.git", "the head finds no address of nosuchhost.invalid"),
+        ("/srv/git/x.git", "the head does not fetch by file"),
+        ("ftp://host/x", "the head does not fetch by ftp"),
+        ("https://127.0.0.1:1/x.git", "the head does not talk to 127.0.0.1, which is 127.0.0.1"),
     ):
-        check_remote(remote, ("https", "ssh"))
+        answer = offer_to(anna, remote)
+        assert answer.json == {"complete": False, "base": None, "why": why}
 
 
-def test_a_remote_that_does_not_answer_is_refused_at_once_so_that_the_client_sends_the_code(
-    anna: Person,
-) -> None:
-    for remote in ("https://127.0.0.1:1/x.git", "git@nosuchhost.invalid:x.git"):
-        answer = answer_to(anna, remote)
-        assert (answer.status_code, answer.json["code"]) == (422, "remote_not_fetchable")
-        assert answer.json["message"] == f"the head gets no answer from {remote}"
+def test_hostile_remotes_are_refused_in_offers_too(anna: Person) -> None:
+    """S20, S22, S23"""
+    for remote in (
+        "--upload-pack=touch /tmp/p;",
+        "-u./x",
+        "ext::sh -c id",
+        "fd::17",
+        "ssh://-oProxyCommand=x/y",
+    ):
+        for path, body in (("offer", {"tree": HASH, "base": HASH}), ("lacking", {"objects": [HASH]})):
+            answer = anna.post(f"/snapshots/{path}", json={**body, "remote": remote})
+            assert (answer.status_code, answer.json["code"]) == (422, "bad_remote"), remote
+
+
+def test_hostile_hashes_are_refused_in_offers_too(anna: Person) -> None:
+    """S21"""
+    for text in ("--upload-pack=x", "HEAD", "refs/heads/main", "@{-1}", "a" * 39, "a" * 41, "a" * 40 + "\n"):
+        for body in ({"tree": text}, {"tree": HASH, "history": [text]}, {"tree": HASH, "base": text}):
+            assert anna.post("/snapshots/offer", json=body).json["code"] == "bad_hash", text
+        assert anna.post("/snapshots/lacking", json={"objects": [text]}).json["code"] == "bad_hash", text
 
 
 @pytest.mark.parametrize(
@@ -101,10 +142,11 @@ def test_a_remote_that_does_not_answer_is_refused_at_once_so_that_the_client_sen
 def test_a_secret_in_the_url_is_refused_and_told_to_nobody(
     head: Head, anna: Person, remote: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    answer = answer_to(anna, remote)
-    assert (answer.status_code, answer.json["code"]) == (422, "secret_in_remote")
-    assert answer.json["hint"]
-    assert "S3CRET" not in answer.text + caplog.text
+    """S26"""
+    for answer in (answer_to(anna, remote), offer_to(anna, remote)):
+        assert (answer.status_code, answer.json["code"]) == (422, "secret_in_remote")
+        assert answer.json["hint"]
+        assert "S3CRET" not in answer.text + caplog.text
     assert b"S3CRET" not in b"".join(path.read_bytes() for path in head.settings.home.glob("pit.db*"))
 
 
@@ -112,4 +154,9 @@ def test_an_unfetchable_protocol_is_told_the_way_out(anna: Person) -> None:
     answer = answer_to(anna, "/srv/git/x.git")
     assert answer.json["code"] == "remote_not_fetchable"
     assert answer.json["message"] == "the head does not fetch by file"
-    assert "--bundle" in answer.json["hint"]
+    assert answer.json["hint"] == "it fetches by https, ssh"
+
+
+def test_a_remote_that_is_not_needed_may_be_anywhere(anna: Person) -> None:
+    number = anna.submit(snapshot=a_snapshot(remote="/home/anna/project"))
+    assert anna.job(number)["snapshot"]["remote"] == "/home/anna/project"

@@ -1,6 +1,5 @@
 """Submitting a job: what is accepted, once; what is refused, and in which words."""
 
-import hashlib
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -147,12 +146,15 @@ def test_hashes_that_are_none_are_refused(anna: Person) -> None:
         snapshot = a_snapshot(commit=text, remote="https://git.example.org/x.git")
         assert refusal(anna, snapshot=snapshot) == (422, "bad_hash"), text
         assert refusal(anna, snapshot=a_snapshot(tree=text)) == (422, "bad_hash"), text
+        for field in ("committed", "base"):
+            assert refusal(anna, snapshot=a_snapshot(**{field: text})) == (422, "bad_hash"), text
     for text in ("../../etc/passwd", "a" * 63, "A" * 64):
-        assert refusal(anna, snapshot=a_snapshot(diff=text)) == (422, "bad_hash"), text
+        assert refusal(anna, snapshot=a_snapshot(pack=text)) == (422, "bad_hash"), text
 
 
-def test_a_commit_that_comes_from_nowhere_is_refused(anna: Person) -> None:
-    assert refusal(anna, snapshot=a_snapshot(commit=HASH)) == (422, "no_objects")
+def test_a_snapshot_that_comes_from_nowhere_is_refused(anna: Person) -> None:
+    assert refusal(anna, snapshot=a_snapshot(tree=HASH)) == (422, "no_objects")
+    assert refusal(anna, snapshot=a_snapshot(tree=HASH, base=HASH)) == (422, "no_objects")
 
 
 def test_what_the_cluster_cannot_fulfil_is_refused_in_words(anna: Person) -> None:
@@ -177,30 +179,17 @@ def test_a_job_that_has_not_ended_cannot_be_continued(anna: Person) -> None:
     assert anna.job(anna.submit(continues=number))["continues"] == number
 
 
-def test_an_upload_is_kept_once_under_its_hash(head: Head, anna: Person) -> None:
-    body = b"diff --git a/x b/x\n"
-    name = hashlib.sha256(body).hexdigest()
-    answers = [anna.call("PUT", f"/uploads/{name}", data=body).status_code for _ in range(2)]
-    assert answers == [201, 200]
-    assert [path.read_bytes() for path in (head.data.root / "cache/uploads").glob("*/*")] == [body]
-
-
-def test_an_upload_with_another_hash_is_refused_and_not_kept(head: Head, anna: Person) -> None:
-    answer = anna.call("PUT", f"/uploads/{'0' * 64}", data=b"x")
-    assert (answer.status_code, answer.json["code"]) == (422, "hash_differs")
-    assert list((head.data.root / "cache/uploads").glob("*/*")) == []
-
-
-def test_an_upload_s_name_is_no_path(anna: Person) -> None:
-    for name in ("..%2f..%2fx", "x", "0" * 63, "%2e%2e"):
-        assert anna.call("PUT", f"/uploads/{name}", data=b"x").status_code in (404, 422), name
-
-
 def test_a_submission_that_names_a_missing_upload_is_refused(
     a_user: Callable[..., Person], anna: Person
 ) -> None:
-    assert refusal(anna, snapshot=a_snapshot(diff="0" * 64)) == (409, "no_such_upload")
     name = a_user("berta").upload(b"hers")
-    assert refusal(anna, snapshot=a_snapshot(pack=name)) == (409, "no_such_upload")
+    assert refusal(anna, snapshot=a_snapshot(tree=HASH, pack=name)) == (409, "no_such_upload")
     anna.upload(b"hers")
-    anna.submit(snapshot=a_snapshot(pack=name))
+    anna.submit(snapshot=a_snapshot(tree=HASH, pack=name))
+
+
+def test_a_submission_has_a_snapshot_or_a_job_to_rerun(anna: Person) -> None:
+    number = anna.submit()
+    assert refusal(anna, snapshot=None) == (422, "bad_field")
+    assert refusal(anna, reruns=number) == (422, "bad_field")
+    assert refusal(anna, snapshot=None, reruns=999) == (404, "no_such_job")

@@ -99,6 +99,7 @@ def test_a_container_has_what_the_schema_says_and_no_more():
         "HOSTFILE=/pit/hostfile",
         "PIT_COOKIE=lab-7-2",
         "CUDA_DEVICE_ORDER=PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES=",
         "NVIDIA_VISIBLE_DEVICES=void",
     ]
     assert mounts == [
@@ -118,7 +119,10 @@ def test_gpus_are_given_by_a_device_request():
     assert isinstance(environment, list)
     assert "NVIDIA_DRIVER_CAPABILITIES=compute,utility" in environment
     # What the image says is taken away, and the engine says what the device request says.
-    assert [text for text in environment if "VISIBLE" in text] == ["NVIDIA_VISIBLE_DEVICES"]
+    assert [text for text in environment if "VISIBLE" in text] == [
+        "NVIDIA_VISIBLE_DEVICES",
+        "CUDA_VISIBLE_DEVICES=0,1",
+    ]
 
 
 def test_without_account_it_is_the_workers_own_user():

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,23 @@ def test_the_data_root_of_the_last_session_must_be_there(settings: Settings, tmp
         assert {f.check: f.mark for f in check_machine(settings)}["data root"] is mark
 
 
+def test_a_node_without_the_heads_files_must_be_able_to_mount(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    remote = replace(settings, data_root="remote")
+    assert {f.check: f.mark for f in check_machine(remote)}["data root"] is Mark.GOOD
+    monkeypatch.setenv("PATH", "/nowhere")
+    for chosen, mark in ((remote, Mark.BAD), (settings, Mark.DOUBTFUL)):
+        (found,) = (finding for finding in check_machine(chosen) if finding.check == "mounts")
+        assert (found.mark, found.text) == (mark, "rclone and fuse3 are not installed here")
+
+
+def test_a_worker_that_cannot_mount_says_so_and_does_not_begin(workers: Workers):
+    worker = workers.start(PIT_WORKER_DATA_ROOT="remote", PATH="/nowhere")
+    assert worker.wait(30) == 1
+    assert "pit-worker: data_root is remote, and rclone and fuse3 are not installed here" in workers.log()
+
+
 @pytest.mark.parametrize(
     ("version", "marks"),
     [
@@ -72,6 +90,8 @@ def test_live_restore_and_controllers_are_wanted():
     off, cgroup = judge_info({**GOOD_INFO, "LiveRestoreEnabled": False, "PidsLimit": False})
     assert (off.mark, cgroup.mark) == (Mark.BAD, Mark.BAD)
     assert "live-restore" in off.hint and "without pids" in cgroup.text
+    swarm = {**GOOD_INFO, "LiveRestoreEnabled": False, "Swarm": {"LocalNodeState": "active"}}
+    assert next(judge_info(swarm)).mark is Mark.DOUBTFUL
 
 
 def test_gpus_want_the_toolkit(monkeypatch: pytest.MonkeyPatch):

@@ -12,8 +12,10 @@ from pit_protocol.beat import Report, Trouble, Usage
 from pit_protocol.states import ProcessState
 from pit_worker import gpus
 from pit_worker.entry import Entry, Intent, Key
-from pit_worker.gpus import Driver, Health, User, Watch
+from pit_worker.gpu_health import Health
+from pit_worker.gpus import Watch
 from pit_worker.loop import Loop
+from pit_worker.nvml import Driver, User
 from pit_worker.process import Process
 from pit_worker.usage import Means, Owners
 
@@ -176,3 +178,22 @@ def test_of_a_forgotten_process_nothing_is_kept():
     means.add(KEY, Usage(10.0, 50.0), now=0.0)
     means.confirm([])
     assert means.tell(ENDED, now=1.0) is None
+
+
+def test_who_is_left_of_an_ended_process_is_a_trouble_at_once_though_it_was_ours():
+    mine = User(4_000_001, 7)
+    driver = UsedDriver()
+    health = Health(driver, ["GPU-a"])
+    health.look(lambda _: True)
+    driver.now = (mine,)
+    assert health.look(lambda _: True) == ()
+    assert health.list_left(["GPU-a"]) == {"GPU-a": {mine.pid}}
+    health.condemn({"GPU-a": {mine.pid}})
+    told = Trouble("GPU-a", "is still used by pid 4000001, 7 MiB")
+    assert health.look(lambda _: True) == (told,)
+    assert health.list_left(["GPU-a"]) == {}
+    driver.now = ()
+    assert health.look(lambda _: True) == ()
+    # Another process of ours with the same number is not blamed for it.
+    driver.now = (mine,)
+    assert health.look(lambda _: True) == ()

@@ -24,6 +24,21 @@ def config(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("network_pool", "10.0.0.1/16", "network_pool: 10.0.0.1/16 has host bits set"),
+        ("network_allow", "10.0.0.7:x", "network_allow: 'x' is no port"),
+        ("network_allow", "head.example.org", "network_allow: Expected 4 octets in 'head.example.org'"),
+    ],
+)
+def test_addresses_that_are_none_are_told(tmp_path: Path, name: str, text: str, told: str):
+    given = {"url": "https://head", "token_file": "t", "spool": "s", "config": None}
+    with pytest.raises(SettingError) as caught:
+        load(given, {f"PIT_WORKER_{name.upper()}": text, "XDG_CONFIG_HOME": str(tmp_path)})
+    assert str(caught.value) == told
+
+
 def test_the_command_line_wins_over_the_environment_and_that_over_the_file(config: Path):
     environ = {"PIT_WORKER_ADDRESS": "n2", "PIT_WORKER_SPOOL": "/of-environ"}
     chosen = load({"config": str(config), "spool": "/given"}, environ)

@@ -55,9 +55,16 @@ class FakeNvml:
         }
         self.set(gpus)
 
+    def report(self, uuid: str, xid: int) -> None:
+        """From now on the driver knows of this error; what was set before stays."""
+        with self._state.open("a") as state:
+            state.write(f"xid\t{uuid}\t{xid}\n")
+
     def set(self, gpus: Sequence[FakeGpu], *, error: int = 0, hangs: bool = False) -> None:
         """From now on these are the GPUs; `error` fails every call, `hangs` holds each until set anew."""
+        errors = self._state.read_text().splitlines() if self._state.exists() else []
         lines = [f"driver\t{error}\t{int(hangs)}", *(line for gpu in gpus for line in _lines(gpu))]
+        lines += [line for line in errors if line.startswith("xid")]
         partial = self._state.with_suffix(".part")
         partial.write_text("".join(f"{line}\n" for line in lines))
         partial.replace(self._state)

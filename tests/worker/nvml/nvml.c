@@ -5,6 +5,7 @@
  *   gpu      uuid  name  domain:bus:device  memory_mib  used_mib  busy_percent  ecc_errors  error  is_mig
  *   instance uuid  memory_mib  used_mib  slices         (of the gpu above)
  *   process  pid  mib                                    (on the gpu or instance above)
+ *   xid      uuid  number                                (an error; each line is told once)
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,9 +30,15 @@ typedef struct {
 } Device;
 
 typedef struct {
+    char uuid[TEXT];
+    unsigned xid;
+} Event;
+
+typedef struct {
     unsigned error, hangs;
-    int count;
+    int count, event_count;
     Device devices[MOST];
+    Event events[MOST];
 } State;
 
 typedef char *Handle; /* a UUID, which outlives any order of the file */
@@ -49,6 +56,11 @@ static void read_state(State *state) {
     }
     int gpu = -1;
     while (fgets(line, sizeof line, file)) {
+        Event *event = &state->events[state->event_count];
+        if (sscanf(line, "xid\t%95[^\t]\t%u", event->uuid, &event->xid) == 2) {
+            state->event_count++;
+            continue;
+        }
         Device *next = &state->devices[state->count], *last = next - 1;
         if (sscanf(line, "driver\t%u\t%u", &state->error, &state->hangs) == 2)
             continue;
@@ -264,4 +276,52 @@ unsigned nvmlDeviceGetAttributes_v2(Handle handle, Attributes *attributes) {
     attributes->gpu_slices = attributes->compute_slices = device->slices;
     attributes->memory_mib = device->memory;
     return OK;
+}
+
+static Handle watched[MOST];
+static int told = -1; /* how many events; -1: nobody has asked yet */
+
+unsigned nvmlEventSetCreate(void **set) {
+    State state;
+    unsigned error = enter(&state);
+    memset(watched, 0, sizeof watched);
+    if (told < 0)
+        told = state.event_count;
+    *set = watched;
+    return error;
+}
+
+unsigned nvmlDeviceRegisterEvents(Handle handle, unsigned long long kinds, void *set) {
+    FIND(handle);
+    if (device->parent >= 0 || kinds != 8 || set != watched)
+        return INVALID;
+    int i = 0;
+    while (watched[i] && watched[i] != handle)
+        i++;
+    watched[i] = handle;
+    return OK;
+}
+
+typedef struct {
+    Handle device;
+    unsigned long long kind, data;
+    unsigned gpu_instance, compute_instance;
+} EventData;
+
+unsigned nvmlEventSetWait_v2(void *set, EventData *data, unsigned patience_ms) {
+    State state;
+    unsigned error = enter(&state);
+    if (error || set != watched || patience_ms)
+        return error ? error : INVALID;
+    while (told < state.event_count) {
+        Event *event = &state.events[told++];
+        for (int i = 0; watched[i]; i++) {
+            if (strcmp(watched[i], event->uuid))
+                continue;
+            memset(data, 0, sizeof *data);
+            data->device = watched[i], data->kind = 8, data->data = event->xid;
+            return OK;
+        }
+    }
+    return 10; /* timeout */
 }

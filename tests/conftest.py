@@ -1,0 +1,10 @@
+"""How tests are spread over several processes."""
+
+import pytest
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep a file's tests together, for they share fixtures; and all that use the one engine."""
+    for item in items:
+        shared = "docker" if "docker" in item.path.parts else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(shared))

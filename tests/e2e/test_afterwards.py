@@ -1,0 +1,175 @@
+"""What can be had of a job's code later: shown, compared, brought back, run again."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.docker.lack import lack
+from tests.e2e.cluster import Cluster
+from tests.states import contents
+
+
+@pytest.fixture
+def dirty(cluster: Cluster) -> int:
+    """An ended job of a project with uncommitted changes."""
+    project = cluster.project
+    project.write("kept.txt", "as committed\n")
+    project.git("add", ".")
+    project.git("commit", "--quiet", "-m", "second")
+    project.write(".compute", "echo dirty; cat new.txt\n")
+    project.write("new.txt", "untracked\n")
+    (project.path / "link").symlink_to("new.txt")
+    number = int(cluster.json("run", "dirty", "[]")["number"])
+    assert cluster.wait(number)["outcome"] == "succeeded"
+    return number
+
+
+def test_a_jobs_record_tells_what_was_not_committed(cluster: Cluster, dirty: int) -> None:
+    snapshot = cluster.record(dirty)["snapshot"]
+    assert snapshot["commit"] == cluster.project.git("rev-parse", "HEAD")
+    assert snapshot["base"] == cluster.project.git("rev-parse", "HEAD~1")
+    assert (snapshot["dirty"], snapshot["diff_files"]) == (True, 3)
+    assert (snapshot["diff_added"], snapshot["diff_removed"], snapshot["diff_lines"]) == (3, 1, 4)
+    text = cluster.ok("show", str(dirty))
+    assert "Changes:    3 files not as committed, 3 lines added, 1 removed" in text
+    assert snapshot["tree"] in text
+
+
+def test_the_uncommitted_part_is_a_patch(cluster: Cluster, dirty: int, tmp_path: Path) -> None:
+    patch = cluster.ok("diff", str(dirty))
+    cluster.project.git("clone", "-q", ".", str(tmp_path / "clone"))
+    applied = subprocess.run(["git", "apply", "-"], cwd=tmp_path / "clone", input=patch.encode(), check=False)
+    assert applied.returncode == 0
+    assert contents(tmp_path / "clone") == contents(cluster.project.path)
+
+
+def test_two_jobs_differ_in_code_and_settings(cluster: Cluster, dirty: int) -> None:
+    cluster.project.write("new.txt", "another\n")
+    other = cluster.run("true", "[1:cpu]")
+    told = cluster.ok("diff", str(dirty), str(other))
+    assert "# title: dirty -> a job\n" in told
+    assert "# request: [] -> [cpu]\n" in told
+    assert "# command: - -> true\n" in told
+    assert "-untracked\n+another\n" in told
+    document = cluster.json("diff", str(dirty), str(other))
+    assert document["settings"]["request"] == ["[]", "[cpu]"]
+    assert "+another" in document["diff"]
+
+
+def test_the_code_comes_back_as_a_worktree(cluster: Cluster, dirty: int, tmp_path: Path) -> None:
+    before = contents(cluster.project.path)
+    status = cluster.project.git("status", "--porcelain")
+    cluster.project.git("stash", "-q", "-u")
+    place = tmp_path / "back"
+    assert "a worktree at" in cluster.ok("checkout", str(dirty), str(place))
+    assert contents(place) == before
+    assert subprocess.check_output(["git", "status", "--porcelain"], cwd=place, text=True).strip() == status
+
+
+def test_the_code_comes_back_as_a_directory_anywhere(cluster: Cluster, dirty: int, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    assert "a plain directory" in cluster.ok("checkout", str(dirty), cwd=elsewhere)
+    assert contents(elsewhere / f"job-{dirty}") == contents(cluster.project.path)
+    again = cluster.pit("checkout", str(dirty), cwd=elsewhere)
+    assert (again.code, again.err.splitlines()[0]) == (1, f"pit: job-{dirty} is there already")
+
+
+def test_a_job_runs_again_whatever_became_of_the_project(
+    cluster: Cluster, dirty: int, tmp_path: Path
+) -> None:
+    cluster.project.write("new.txt", "changed since\n")
+    lines = cluster.ok("rerun", str(dirty), "--request", "[1:cpu]", "-l", "--json", cwd=tmp_path).splitlines()
+    record = json.loads(lines[-1])
+    assert (record["outcome"], record["reruns"], record["request"]) == ("succeeded", dirty, "[cpu]")
+    assert "untracked" in cluster.ok("log", str(record["number"]))
+
+
+def test_this_code_runs_with_an_old_jobs_settings(cluster: Cluster, dirty: int) -> None:
+    cluster.project.write("new.txt", "changed since\n")
+    told = cluster.ok("rerun", str(dirty), "--here", "--title", "again", "-l")
+    assert "changed since" in told
+
+
+def test_a_dry_run_lists_what_would_go_along_and_sends_nothing(cluster: Cluster, dirty: int) -> None:
+    cluster.project.write(".env", "SECRET=1\n")
+    result = cluster.pit("run", "x", "--dry-run")
+    assert result.code == 0
+    assert "left out, for they look like secrets: .env" in result.err
+    listed = [line.split() for line in result.out.splitlines()]
+    assert ["M", "24", ".compute"] in listed
+    assert ["?", "10", "new.txt"] in listed
+    document = json.loads(cluster.ok("run", "x", "--dry-run", "--json"))
+    assert [file["path"] for file in document["left_out"]] == [".env"]
+    assert cluster.json("show", "jobs")["total"] == 1
+
+
+def test_a_directory_that_git_does_not_know_runs_as_it_is(cluster: Cluster, tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    (plain / "deep").mkdir(parents=True)
+    (plain / ".compute").write_text("cat deep/file\n")
+    (plain / "deep" / "file").write_text("no git here\n")
+    (plain / "ignored.txt").write_text("ignored\n")
+    (plain / ".pitignore").write_text("ignored*\n")
+    record = cluster.json_in(plain, "run", "archive", "-a", "-l")
+    assert record["outcome"] == "succeeded"
+    assert (record["snapshot"]["commit"], record["snapshot"]["remote"]) == (None, None)
+    assert contents(cluster.home / f"head/data/jobs/{record['number']}/1/src") == contents(plain)
+
+
+def test_the_second_run_of_the_same_state_sends_next_to_nothing(cluster: Cluster) -> None:
+    (cluster.project.path / "weights.bin").write_bytes(os.urandom(300_000))
+    first = cluster.run("true")
+    before = cluster.record(first)["snapshot"]
+    second = cluster.record(cluster.run("true"))["snapshot"]
+    assert before["pack"]
+    assert second["pack"] is None
+    cluster.project.write("model.py", "a small edit\n")
+    third = cluster.wait(cluster.run("true"))
+    assert third["outcome"] == "succeeded"
+    assert "with 0" not in third["reason"]
+
+
+class TestLargeFiles:
+    @pytest.fixture
+    def lfs(self, cluster: Cluster) -> Cluster:
+        """A project with a large file that its remote keeps by Git LFS."""
+        if shutil.which("git-lfs") is None:
+            lack("git-lfs is not installed")
+        project = cluster.project
+        for words in (("lfs", "install", "--local"), ("lfs", "track", "*.bin")):
+            project.git(*words)
+        (project.path / "model.bin").write_bytes(b"large " * 5000)
+        project.git("add", ".")
+        project.git("commit", "--quiet", "-m", "large")
+        project.git("push", "--quiet", "origin", "HEAD:main")
+        return cluster
+
+    def ran_with(self, cluster: Cluster, place: Path, *options: str) -> bytes:
+        """What the job found in the file."""
+        job = cluster.json_in(place, "run", "large", "-d", "true", "-l", *options)
+        assert job["outcome"] == "succeeded", cluster.ok("log", str(job["number"]))
+        return (cluster.home / f"head/data/jobs/{job['number']}/1/src/model.bin").read_bytes()
+
+    def test_an_unchanged_one_comes_from_the_remote(self, lfs: Cluster) -> None:
+        assert self.ran_with(lfs, lfs.project.path) == b"large " * 5000
+        assert lfs.record(1)["snapshot"]["pack"] is None
+
+    def test_a_changed_one_travels(self, lfs: Cluster) -> None:
+        (lfs.project.path / "model.bin").write_bytes(b"changed " * 5000)
+        assert self.ran_with(lfs, lfs.project.path) == b"changed " * 5000
+
+    def test_it_works_without_git_lfs_here(self, lfs: Cluster, tmp_path: Path) -> None:
+        # The machine's own settings may know git-lfs.
+        without = {**os.environ, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
+        clone = ["git", "clone", "-q", str(tmp_path / "origin.git"), str(tmp_path / "bare")]
+        subprocess.run(clone, env=without, check=True)
+        assert (tmp_path / "bare/model.bin").read_bytes().startswith(b"version https://git-lfs")
+        assert self.ran_with(lfs, tmp_path / "bare") == b"large " * 5000
+
+    def test_it_travels_where_the_head_cannot_get_it(self, lfs: Cluster) -> None:
+        assert self.ran_with(lfs, lfs.project.path, "--bundle") == b"large " * 5000

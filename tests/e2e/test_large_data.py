@@ -1,0 +1,141 @@
+"""Large files: a head that is killed in the middle of them, and memory that stays flat."""
+
+import hashlib
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.cluster import PIT, Cluster, eventually
+
+MIB = 1024 * 1024
+SIZE = 200 * MIB
+
+
+def data(cluster: Cluster) -> Path:
+    """The user's home on the head."""
+    cluster.ok("ls", "home")
+    [folder] = (cluster.home / "head" / "data" / "home").iterdir()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("large") / "large.bin"
+    block = os.urandom(MIB - 8)
+    with path.open("wb") as file:
+        for number in range(SIZE // MIB):
+            file.write(block + number.to_bytes(8))
+    return path
+
+
+def digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def part_in(folder: Path) -> Path | None:
+    """What is on its way there, if some of it has arrived."""
+    parts = [path for path in folder.glob(".pit-*.part") if path.stat().st_size > MIB]
+    return parts[0] if parts else None
+
+
+@contextmanager
+def stopped_midway(cluster: Cluster, folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A client that is halted while its file is half there."""
+    with subprocess.Popen([str(PIT), *arguments], env=cluster.env, stderr=subprocess.PIPE) as client:
+        try:
+            eventually(lambda: part_in(folder))
+            client.send_signal(signal.SIGSTOP)
+            assert client.poll() is None
+            yield client
+        finally:
+            client.kill()
+
+
+def test_a_push_is_continued_after_head_and_client_were_killed(cluster: Cluster, large: Path) -> None:
+    folder = data(cluster)
+    with stopped_midway(cluster, folder, "push", "home", "large.bin", str(large)):
+        cluster.kill("head")
+    assert not (folder / "large.bin").exists()
+    part = part_in(folder)
+    assert part is not None
+    arrived = part.stat().st_size
+    cluster.ok("up")
+    cluster.ok("push", "-c", "home", "large.bin", str(large))
+    assert 0 < arrived < SIZE
+    assert digest(folder / "large.bin") == digest(large)
+    assert part_in(folder) is None
+    again = cluster.json("push", "-c", "home", "large.bin", str(large))
+    assert again["files"] == 0
+
+
+def test_a_pull_is_continued_after_head_and_client_were_killed(
+    cluster: Cluster, large: Path, tmp_path: Path
+) -> None:
+    os.link(large, data(cluster) / "large.bin")
+    target = tmp_path / "target"
+    target.mkdir()
+    with stopped_midway(cluster, target, "pull", "home", "large.bin", str(target)):
+        cluster.kill("head")
+    assert not (target / "large.bin").exists()
+    assert part_in(target) is not None
+    cluster.ok("up")
+    cluster.ok("pull", "-c", "home", "large.bin", str(target))
+    assert [path.name for path in target.iterdir()] == ["large.bin"]
+    assert digest(target / "large.bin") == digest(large)
+
+
+@pytest.mark.parametrize("command", ["push", "pull"])
+def test_a_client_goes_on_by_itself_when_the_head_is_back(
+    cluster: Cluster, large: Path, tmp_path: Path, command: str
+) -> None:
+    target = tmp_path / "target"
+    target.mkdir()
+    folder = data(cluster)
+    arguments = ["push", "home", "large.bin", str(large)]
+    if command == "pull":
+        os.link(large, folder / "large.bin")
+        arguments = ["pull", "home", "large.bin", str(target)]
+        folder = target
+    with stopped_midway(cluster, folder, *arguments) as client:
+        cluster.kill("head")
+        cluster.ok("up")
+        client.send_signal(signal.SIGCONT)
+        assert client.wait(60) == 0
+    assert digest(folder / "large.bin") == digest(large)
+
+
+def test_memory_stays_flat_for_two_gigabytes(cluster: Cluster) -> None:
+    folder = data(cluster)
+    with (folder / "sparse").open("wb") as file:
+        file.truncate(2048 * MIB)
+    before = peak(cluster)
+    arguments = [str(PIT), "pull", "home", "sparse", "-"]
+    seen, size = [], 0
+    # Its own memory: what the system reports at its end counts that of whoever started it, too.
+    with subprocess.Popen(arguments, env=cluster.env, stdout=subprocess.PIPE) as client:
+        assert client.stdout
+        while size < 2048 * MIB and (block := client.stdout.read(64 * MIB)):
+            size += len(block)
+            seen.append(peak_of(client.pid))
+        assert client.wait(30) == 0
+    assert size == 2048 * MIB
+    assert max(seen) < 128 * 1024
+    assert peak(cluster) - before < 64 * 1024
+
+
+def peak(cluster: Cluster) -> int:
+    """The most memory that the head's processes have used so far, in KiB."""
+    pid = cluster.pid("head")
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return sum(peak_of(each) for each in (str(pid), *children))
+
+
+def peak_of(pid: int | str) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if "VmHWM" in line)

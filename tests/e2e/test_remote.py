@@ -1,0 +1,185 @@
+"""A node without the head's files: what jobs write there is on the head when they end, whatever dies."""
+
+import os
+import signal
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.cluster import Cluster, Project, eventually, is_alive, running
+from tests.e2e.mounts import IN_REMOTE, REMOTE, need_mounts
+
+MOMENTS = (
+    "after-intent",
+    "after-fetch",
+    "after-mount",
+    "after-start",
+    "after-exit",
+    "before-deliver",
+    "after-batch",
+    "after-deliver",
+    "after-end-report",
+)
+SCRIPT = """
+echo "start" >>{ledger}
+echo result >"$RESULT_FILE"; mkdir "$KEEP_DIR/sub"; cd "$KEEP_DIR/sub"; echo model >model; ln -s model latest
+cd "$SRC_DIR"
+printf '#!/bin/sh\\n' >tool; chmod +x tool; rm -f gone
+echo note >"$USER_DIR/note"; cat "$USER_DIR/before" "$SHARED_DIR/set"
+echo "end" >>{ledger}
+exit 4
+"""
+
+
+@pytest.fixture(scope="module")
+def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One for the tests that leave it as it was."""
+    need_mounts()
+    place = tmp_path_factory.mktemp("remote")
+    cluster = Cluster(place, Project(place))
+    cluster.env["PIT_WORKER_DATA_ROOT"] = REMOTE
+    with running(cluster):
+        yield cluster
+    assert str(place) not in Path("/proc/self/mountinfo").read_text()
+
+
+def data(cluster: Cluster) -> Path:
+    return cluster.home / "head" / "data"
+
+
+def home(cluster: Cluster) -> Path:
+    return data(cluster) / "home" / str(cluster.json("show", "me")["name"])
+
+
+def attempts(cluster: Cluster) -> list[Path]:
+    return sorted((cluster.home / "worker" / "attempts").glob("*"))
+
+
+def begin(cluster: Cluster, command: str) -> int:
+    """Submit it, and wait until it says that it is ready."""
+    number = cluster.run(command)
+    eventually(lambda: "[worker 0] ready" in cluster.ok("log", str(number), "--no-follow"))
+    return number
+
+
+@IN_REMOTE
+def test_a_worker_killed_at_every_step_of_one_job_loses_nothing(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.kill("worker")
+    cluster.project.write("gone", "x")
+    home(cluster).mkdir(exist_ok=True)
+    (home(cluster) / "before").write_text("from home\n")
+    (data(cluster) / "shared" / "set").write_text("from shared\n")
+    number = cluster.run(SCRIPT.format(ledger=tmp_path / "ledger"))
+    for moment in MOMENTS:
+        cluster.pit("up", PIT_CRASH_AT=moment)  # it may be dead before it is said to be up
+        pid = cluster.pid("worker")
+        eventually(lambda pid=pid: not is_alive(pid))
+    cluster.ok("up")
+    record = cluster.wait(number)
+    assert [process["exit_code"] for process in record["processes"]] == [4], record
+    assert (record["outcome"], record["result"]) == ("failed", "result")
+    assert (tmp_path / "ledger").read_text().splitlines() == ["start", "end"]
+    log = cluster.ok("log", str(number))
+    assert log.count("[worker 0] from home") == log.count("[worker 0] from shared") == 1
+    job = data(cluster) / "jobs" / str(number) / "1"
+    assert (job / "keep/sub/model").read_text() == "model\n"
+    assert (job / "keep/sub/latest").readlink() == Path("model")
+    assert (job / "src/tool").stat().st_mode & stat.S_IXUSR
+    assert not (job / "src/gone").exists()
+    assert (home(cluster) / "note").read_text() == "note\n"
+    eventually(lambda: attempts(cluster) == [])
+
+
+@IN_REMOTE
+def test_a_job_may_end_while_the_head_is_away_and_the_machine_start_anew(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    wait = f"echo ready; until [ -e {tmp_path}/go ]; do sleep 0.05; done; echo going >{tmp_path}/gone"
+    number = begin(cluster, f'{wait}; echo late >"$USER_DIR/late"; echo k >"$KEEP_DIR/k"')
+    cluster.kill("head")
+    (tmp_path / "go").touch()
+    eventually((tmp_path / "gone").exists)
+    cluster.ok("up")
+    assert cluster.wait(number)["outcome"] == "succeeded"
+    assert (home(cluster) / "late").read_text() == "late\n"
+    assert (data(cluster) / "jobs" / str(number) / "1/keep/k").read_text() == "k\n"
+    write = 'echo saved >"$KEEP_DIR/state"; echo mine >"$USER_DIR/mine"'
+    number = begin(cluster, f"{write}; echo $$ >{tmp_path}/pid; echo ready; exec sleep 60")
+    (place,) = attempts(cluster)
+    cluster.kill("worker")
+    supervisor = _pids("/bin/sh", "supervise.sh", str(cluster.home))  # first: it would note an end
+    mounts = (*_pids("pit_worker.mount_guard", str(place)), *_pids("rclone", str(place)))
+    for pid in (*supervisor, *mounts, int((tmp_path / "pid").read_text())):
+        os.kill(pid, signal.SIGKILL)
+    cluster.ok("up", PIT_WORKER_BOOT_ID="another")
+    record = cluster.wait(number)
+    assert (record["outcome"], record["processes"][0]["killed_by"]) == ("lost", "reboot"), record
+    assert (data(cluster) / "jobs" / str(number) / "1/keep/state").read_text() == "saved\n"
+    assert (home(cluster) / "mine").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("victim", ["guard", "rclone"])
+def test_a_mount_that_dies_fails_the_process_with_the_reason(remote: Cluster, victim: str) -> None:
+    write = f'echo last >"$USER_DIR/last-{victim}"; echo kept >"$KEEP_DIR/k"'
+    command = f'{write}; echo ready; while :; do ls "$USER_DIR"; sleep 0.2; done'
+    number = begin(remote, f"({command}) 2>/dev/null")
+    (place,) = attempts(remote)
+    for pid in _pids("pit_worker.mount_guard" if victim == "guard" else "rclone", str(place)):
+        os.kill(pid, signal.SIGKILL)
+    record = remote.wait(number)
+    assert record["outcome"] == "failed"
+    assert "its data directories were lost" in record["reason"]
+    # What was in the cache is sent all the same.
+    assert (home(remote) / f"last-{victim}").read_text() == "last\n"
+    assert (data(remote) / "jobs" / str(number) / "1/keep/k").read_text() == "kept\n"
+    eventually(lambda: attempts(remote) == [])
+
+
+def test_processes_of_one_job_share_its_directory_and_one_mount(remote: Cluster) -> None:
+    command = """
+    echo $RANK >"$KEEP_DIR/$RANK"; until [ -e "$KEEP_DIR/0" ] && [ -e "$KEEP_DIR/1" ]; do sleep 0.05; done
+    grep -c "$USER_DIR\\|$SHARED_DIR" /proc/mounts || grep -c attempts/$JOB_NUMBER-1 /proc/mounts
+    """
+    number = remote.run(command, "2:[]")
+    assert remote.wait(number)["outcome"] == "succeeded"
+    keep = data(remote) / "jobs" / str(number) / "1/keep"
+    assert sorted(path.name for path in keep.iterdir()) == ["0", "1"]
+
+
+def test_no_secret_is_in_an_argument_or_in_the_environment_of_a_job(remote: Cluster) -> None:
+    number = begin(remote, "env; echo ready; sleep 60")
+    (place,) = attempts(remote)
+    token = (place / "token").read_text()
+    assert (place / "token").stat().st_mode & 0o077 == 0
+    assert not _pids(token)
+    assert token not in remote.ok("log", str(number), "--no-follow")
+    remote.ok("stop", str(number))
+    assert remote.wait(number)["outcome"] == "stopped"
+
+
+def test_what_the_head_does_not_take_fails_the_process(remote: Cluster) -> None:
+    me = remote.json("show", "me")["name"]
+    remote.ok("set", f"user:{me}", "quota=1M")
+    try:
+        number = remote.run('head -c 3000000 /dev/zero >"$USER_DIR/too-much"')
+        record = remote.wait(number)
+    finally:
+        remote.ok("set", f"user:{me}", "quota=")
+    assert record["outcome"] == "failed", record
+    assert "1 files in home or groups could not be written" in record["reason"]
+    assert not (home(remote) / "too-much").exists()
+
+
+def _pids(*words: str) -> list[int]:
+    """Of programs whose command line begins with the first word, or is Python's, and has them all."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            line = path.read_bytes().decode(errors="replace")
+            is_program = line.startswith(words[0]) or words[0].startswith("pit_")
+            if is_program and all(word in line for word in words):
+                found.append(int(path.parent.name))
+    return found

@@ -1,0 +1,57 @@
+"""What runs is what lies in the user's work tree, byte by byte, in whatever state the project is.
+
+Each state is submitted by the real client to a real head, with its remote there and away.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.client.projects import git
+from tests.e2e.cluster import Cluster, Project, running
+from tests.states import STATES, contents
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    place = tmp_path_factory.mktemp("states")
+    user = "[user]\nname = Anna\nemail = anna@example.org\n[init]\ndefaultBranch = main\n"
+    (place / ".gitconfig").write_text(user)
+    with running(Cluster(place, Project(place))) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def checkout(lab: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with one pushed commit, and its remote beside it."""
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", lab.env["HOME"])
+    git(tmp_path, "init", "--bare", "-q", "remote.git")
+    git(tmp_path, "clone", "-q", "remote.git", "project")
+    top = tmp_path / "project"
+    (top / ".compute").write_text("true\n")
+    (top / "model.py").write_text("print('one')\nprint('two')\n")
+    (top / "data.bin").write_bytes(bytes(range(256)))
+    git(top, "add", "-A")
+    git(top, "commit", "-q", "-m", "first")
+    git(top, "push", "-q", "-u", "origin", "HEAD:main")
+    return top
+
+
+@pytest.mark.parametrize("reachable", [True, False], ids=["reachable", "unreachable"])
+@pytest.mark.parametrize("name", STATES)
+def test_what_runs_is_what_is_there(
+    name: str, reachable: bool, lab: Cluster, checkout: Path, tmp_path: Path
+) -> None:
+    top = STATES[name](checkout) or checkout
+    if not reachable:
+        (tmp_path / "remote.git").rename(tmp_path / "away.git")
+    job = lab.json_in(top, "run", name, "-d", "true", "-l")
+    assert job["outcome"] == "succeeded", lab.ok("log", str(job["number"]))
+    assert contents(lab.home / "head" / "data" / "jobs" / str(job["number"]) / "1" / "src") == contents(top)
+    brought = tmp_path / "brought"
+    lab.ok("checkout", str(job["number"]), str(brought), "--plain", cwd=top)
+    assert contents(brought) == contents(top)

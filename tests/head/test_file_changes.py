@@ -1,0 +1,330 @@
+"""Writing to the domains: in parts, whole or not at all, and within what is allowed (F27, S48)."""
+
+import hashlib
+import io
+import os
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from werkzeug.test import TestResponse
+
+from pit_protocol.problem import Problem
+from pit_protocol.tar_reader import FILE, Member
+from pit_protocol.tar_writer import ended, header, padding, sealed
+from pit_server.app import create_app, create_head
+from pit_server.head import Head
+from pit_server.settings import Settings
+from pit_server.store.beneath import Domain
+from pit_server.store.parts import Upload, receive
+from tests.head.cluster import Person
+from tests.head.files import PART, home, names, route, send
+
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+def folder(head: Head, anna: Person) -> Path:
+    anna.get(route("home"))  # which makes it
+    return home(head)
+
+
+def part(who: Person, body: bytes, **query: object) -> TestResponse:
+    return who.call("PUT", route("home", b"file"), data=body, query_string={"part": PART, **query})
+
+
+def test_a_file_arrives_with_its_time_and_mode(folder: Path, anna: Person) -> None:
+    answer = send(anna, "home", b"run.sh", b"#!/bin/sh\n", mode="755", mtime=1_600_000_000.5)
+    assert answer.status_code == 201
+    status = (folder / "run.sh").stat()
+    assert (oct(status.st_mode & 0o7777), status.st_mtime) == ("0o755", 1_600_000_000.5)
+
+
+def test_a_file_is_sent_in_parts_and_not_there_before_the_last(folder: Path, anna: Person) -> None:
+    body = os.urandom(3000)
+    assert part(anna, body[:1000], offset=0).json == {"offset": 1000}
+    assert names(anna, "home") == []  # neither target nor part
+    assert part(anna, b"", have="yes").json == {"offset": 1000}
+    assert part(anna, body[1000:2000], offset=1000).status_code == 202
+    last = part(anna, body[1500:], offset=1500, size=3000, sha256=hashlib.sha256(body).hexdigest())
+    assert last.status_code == 201
+    assert (folder / "file").read_bytes() == body
+    assert [path.name for path in folder.iterdir()] == ["file"]
+
+
+def test_a_part_after_a_gap_is_refused(folder: Path, anna: Person) -> None:
+    assert part(anna, b"abc", offset=5).json["code"] == "gap"
+
+
+def test_more_than_was_said_is_refused(folder: Path, anna: Person) -> None:
+    assert part(anna, b"abcdef", offset=0, size=3, sha256="0" * 64).status_code == 413
+    assert names(anna, "home") == []
+
+
+def test_another_hash_than_was_said_leaves_what_was_there(folder: Path, anna: Person) -> None:
+    (folder / "file").write_text("old")
+    answer = send(anna, "home", b"file", b"new", sha256="0" * 64)
+    assert (answer.status_code, answer.json["code"]) == (422, "bad_hash")
+    assert (folder / "file").read_text() == "old"
+    assert [path.name for path in folder.iterdir()] == ["file"]
+
+
+def test_two_senders_have_parts_of_their_own(folder: Path, anna: Person, root: Person) -> None:
+    assert part(anna, b"anna's", offset=0).status_code == 202
+    given = {"part": PART, "offset": 0}
+    answer = root.call("PUT", route("user:anna", b"file"), data=b"ro", query_string=given)
+    assert answer.json == {"offset": 2}
+    assert part(anna, b"", have="yes").json == {"offset": 6}
+
+
+class Slow:
+    """A body that comes when it is told to."""
+
+    def __init__(self) -> None:
+        self.begun, self.goes_on = threading.Event(), threading.Event()
+        self._body = [b"", b"abc"]
+
+    def read(self, _size: int) -> bytes:
+        self.begun.set()
+        self.goes_on.wait(30)
+        return self._body.pop()
+
+
+def test_a_part_that_is_being_written_is_not_written_by_another(
+    folder: Path, anna: Person, in_thread: Callable[..., Callable[[], int]]
+) -> None:
+    body, upload = Slow(), Upload("file", "anna", PART)
+    with Domain(folder, "home") as domain:
+        first = in_thread(lambda: receive(domain, upload, 0, body))
+        assert body.begun.wait(30)
+        assert part(anna, b"xyz", offset=0).json["code"] == "busy"
+        body.goes_on.set()
+        assert first() == 3
+    assert part(anna, b"xyz", offset=0).status_code == 202
+
+
+def test_a_sender_that_falls_silent_is_left_and_what_came_stays(folder: Path, anna: Person) -> None:
+    class Silent:
+        body = iter([b"abc"])
+
+        def read(self, _size: int) -> bytes:
+            if data := next(self.body, None):
+                return data
+            raise TimeoutError
+
+    with Domain(folder, "home") as domain, pytest.raises(Problem) as caught:
+        receive(domain, Upload("file", "anna", PART), 0, Silent())
+    assert caught.value.code == "stalled"
+    assert part(anna, b"", have="yes").json == {"offset": 3}
+
+
+def test_odd_modes_and_times_are_no_bug(folder: Path, anna: Person) -> None:
+    assert send(anna, "home", b"x", b"x", mode="rwx").json["code"] == "bad_mode"
+    assert send(anna, "home", b"x", b"x", mtime="yesterday").status_code == 422
+    assert send(anna, "home", b"x", b"x", mtime=2**53).status_code == 201
+
+
+def test_the_key_of_a_part_is_no_path(folder: Path, anna: Person) -> None:
+    for key in ("", "short", "../../../../x", "x" * 65, "a/b/c/d/e/f"):
+        answer = anna.call("PUT", route("home", b"file"), data=b"x", query_string={"part": key})
+        assert answer.json["code"] == "bad_part"
+
+
+def test_a_directory_in_the_way_is_a_problem(folder: Path, anna: Person) -> None:
+    (folder / "file").mkdir()
+    assert send(anna, "home", b"file", b"x").json["code"] == "is_directory"
+    assert send(anna, "home", b"", b"x").status_code == 422
+    assert send(anna, "home", b"no/such/place", b"x").status_code == 404
+
+
+def test_links_and_directories_are_made(folder: Path, anna: Person) -> None:
+    anna.ok(anna.call("PUT", route("home", b"a/b"), query_string={"directory": "yes"}))
+    anna.ok(anna.call("PUT", route("home", b"a/link"), query_string={"link": "b%2Fx"}))
+    assert (folder / "a" / "link").readlink() == Path("b/x")
+
+
+class TestMany:
+    """Small files, sent together."""
+
+    def tar(self, **contents: bytes) -> Iterator[bytes]:
+        for name, content in contents.items():
+            yield header(Member(name.replace("__", "/"), FILE, 0o644, len(content), 1.6e9, ""))
+            yield content + padding(len(content))
+
+    def send(self, anna: Person, body: bytes) -> TestResponse:
+        return anna.call("PUT", route("home", b"in"), data=body, query_string={"tar": "yes"})
+
+    def test_all_of_them_arrive(self, folder: Path, anna: Person) -> None:
+        answer = self.send(anna, b"".join(sealed(self.tar(a=b"1", sub__b=b"22"))))
+        assert answer.json == {"count": 2, "bytes": 3}
+        assert (folder / "in" / "sub" / "b").read_bytes() == b"22"
+        assert (folder / "in" / "a").stat().st_mtime == 1.6e9
+
+    @pytest.mark.parametrize("name", ["..__..__x", "__etc__x", "link__x"])
+    def test_none_of_them_leads_out(self, folder: Path, anna: Person, name: str) -> None:
+        (folder / "in").mkdir()
+        (folder / "in" / "link").symlink_to("../..")
+        answer = self.send(anna, b"".join(sealed(self.tar(**{name: b"evil"}))))
+        assert answer.status_code in (404, 409, 422)
+        assert not (folder.parent / "x").exists()
+
+    def test_names_that_end_with_a_dot_keep_it(self, folder: Path, anna: Person) -> None:
+        assert self.send(anna, b"".join(sealed(self.tar(**{"x.": b"1", ".hidden": b"2"})))).status_code == 201
+        assert names(anna, "home", b"in") == [".hidden", "x."]
+
+    def test_what_has_no_seal_or_another_is_refused(self, folder: Path, anna: Person) -> None:
+        assert self.send(anna, b"".join(ended(self.tar(a=b"1")))).json["code"] == "bad_archive"
+        torn = b"".join(sealed(self.tar(a=b"1"))).replace(b"1.6", b"1.7").replace(b"\x001\x00", b"\x002\x00")
+        assert self.send(anna, torn[:600]).json["code"] == "bad_archive"
+
+
+class TestTrash:
+    """What is removed, and comes back."""
+
+    def test_what_is_removed_can_be_restored(self, folder: Path, anna: Person) -> None:
+        (folder / "sub").mkdir()
+        (folder / "sub" / "x").write_text("x")
+        gone = anna.ok(anna.delete(route("home", b"sub")))
+        assert names(anna, "home") == []
+        assert [row["name"] for row in anna.ok(anna.get("/trash"))["trash"]] == ["sub"]
+        anna.ok(anna.post(f"/trash/{gone['id']}/restore"))
+        assert (folder / "sub" / "x").read_text() == "x"
+        assert anna.ok(anna.get("/trash"))["trash"] == []
+
+    def test_what_is_there_by_now_stays(self, folder: Path, anna: Person) -> None:
+        (folder / "x").write_text("old")
+        gone = anna.ok(anna.delete(route("home", b"x")))
+        (folder / "x").write_text("new")
+        assert anna.post(f"/trash/{gone['id']}/restore").status_code == 409
+        assert (folder / "x").read_text() == "new"
+
+    def test_nobody_else_sees_or_restores_it(
+        self, folder: Path, anna: Person, a_user: Callable[..., Person]
+    ) -> None:
+        (folder / "x").touch()
+        gone = anna.ok(anna.delete(route("home", b"x")))
+        bert = a_user("bert")
+        assert bert.ok(bert.get("/trash"))["trash"] == []
+        assert bert.post(f"/trash/{gone['id']}/restore").status_code == 404
+
+    def test_the_next_group_of_a_name_does_not_get_what_the_last_one_removed(
+        self, a_group: Callable[..., None], anna: Person, root: Person, a_user: Callable[..., Person]
+    ) -> None:
+        a_group("lab", "anna")
+        anna.ok(send(anna, "group:lab", b"x", b"secret"))
+        gone = anna.ok(anna.delete(route("group:lab", b"x")))
+        assert [row["domain"] for row in anna.ok(anna.get("/trash"))["trash"]] == ["group:lab"]
+        root.ok(root.delete("/users/anna/groups/lab"))
+        assert anna.ok(anna.get("/trash"))["trash"] == []
+        root.ok(root.delete("/groups/lab"))
+        bert = a_user("bert")
+        a_group("lab", "bert")
+        assert bert.ok(bert.get("/trash"))["trash"] == []
+        assert bert.post(f"/trash/{gone['id']}/restore").status_code == 404
+
+    def test_what_is_not_there_and_the_home_itself_are_not_removed(self, folder: Path, anna: Person) -> None:
+        assert anna.delete(route("home", b"gone")).status_code == 404
+        assert anna.delete(route("home")).status_code == 422
+        assert anna.ok(anna.get("/trash"))["trash"] == []
+
+    def test_a_removal_is_in_the_audit(self, folder: Path, anna: Person, root: Person) -> None:
+        (folder / "x").touch()
+        anna.ok(anna.delete(route("home", b"x")))
+        [entry] = root.ok(root.get("/audit", query_string={"object": "user:anna"}))["entries"]
+        assert (entry["actor"], entry["act"], entry["detail"]) == ("anna", "remove files", "x")
+
+
+class TestRoom:
+    """Quotas, and a disk that gets full."""
+
+    def test_a_quota_is_told_with_what_is_used_and_allowed(
+        self, folder: Path, anna: Person, root: Person
+    ) -> None:
+        root.ok(root.patch("/users/anna", quota="1M"))
+        anna.ok(send(anna, "home", b"first", b"x" * 600_000))
+        answer = send(anna, "home", b"second", b"x" * 600_000)
+        assert (answer.status_code, answer.json["code"]) == (507, "over_quota")
+        assert "of the 1.0 MiB it may" in answer.json["message"]
+        assert names(anna, "home") == ["first"]
+        anna.ok(anna.delete(route("home", b"first")))
+        anna.ok(send(anna, "home", b"second", b"x" * 600_000))
+        root.ok(root.patch("/users/anna", quota=""))
+        anna.ok(send(anna, "home", b"third", b"x" * 600_000))
+
+    def test_a_file_that_comes_in_parts_counts_as_a_whole(
+        self, folder: Path, anna: Person, root: Person
+    ) -> None:
+        root.ok(root.patch("/users/anna", quota="1M"))
+        anna.ok(send(anna, "home", b"first", b"x" * 600_000))
+        assert part(anna, b"x" * 1000, offset=0, size=600_000).json["code"] == "over_quota"
+        assert part(anna, b"x" * 300_000, offset=0).status_code == 202
+        assert part(anna, b"x" * 300_000, offset=300_000).json["code"] == "over_quota"
+
+    def test_a_group_has_a_quota_too(self, a_group: Callable[..., None], anna: Person, root: Person) -> None:
+        a_group("lab", "anna")
+        assert root.ok(root.patch("/groups/lab", quota="2M"))["quota"] == "2M"
+        assert send(anna, "group:lab", b"x", b"x" * 3 * MIB).json["code"] == "over_quota"
+        assert anna.patch("/users/anna", quota="9T").status_code == 403
+        assert root.patch("/groups/lab", quota="much").json["code"] == "bad_quota"
+
+    def test_below_the_watermark_uploads_and_submissions_are_refused(
+        self, settings: Settings, folder: Path, head: Head, anna: Person
+    ) -> None:
+        full = replace(head, room=type(head.room)(replace(settings, min_free_percent=99.0)))
+        anna.app = create_app(full)
+        assert send(anna, "home", b"x", b"x").json["code"] == "disk_full"
+        assert anna.post("/jobs", json={}).status_code == 422  # not even looked at
+        assert anna.get(route("home")).status_code == 200
+
+    def test_usage_shows_ones_own_and_to_admins_all(
+        self, folder: Path, anna: Person, root: Person, a_user: Callable[..., Person]
+    ) -> None:
+        bert = a_user("bert")
+        bert.get(route("home"))
+        anna.ok(send(anna, "home", b"x", b"x" * 10_000))
+        [mine] = anna.ok(anna.get("/usage"))["domains"]
+        assert (mine["domain"], mine["files"], mine["size"] >= 10_000) == ("user:anna", 1, True)
+        assert [row["domain"] for row in root.ok(root.get("/usage"))["domains"]] == ["user:anna", "user:bert"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="to mount a small disk takes root")
+class TestFullDisk:
+    """F27, on a disk that is really full."""
+
+    @pytest.fixture
+    def small(self, tmp_path: Path) -> Iterator[Path]:
+        place = tmp_path / "small"
+        place.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(place)], check=True)
+        yield place
+        subprocess.run(["umount", str(place)], check=True)
+
+    @pytest.fixture
+    def settings(self, small: Path, tmp_path: Path) -> Settings:
+        return Settings(home=tmp_path / "home", data_root=str(small), min_free_percent=0.0, bcrypt_cost=4)
+
+    def test_an_upload_that_does_not_fit_leaves_nothing(self, app: Flask, head: Head, anna: Person) -> None:
+        big = io.BytesIO(b"x" * 8 * MIB)
+        answer = anna.call(
+            "PUT", route("home", b"big"), input_stream=big, query_string={"part": PART},
+            environ_overrides={"CONTENT_LENGTH": ""},
+        )  # fmt: skip
+        assert (answer.status_code, answer.json["code"]) == (507, "disk_full")
+        assert "big was not written" in answer.json["message"]
+        assert list(home(head).iterdir()) == []
+        assert send(anna, "home", b"fits", b"x" * MIB).status_code == 201
+        assert anna.get(route("home", b"fits")).data == b"x" * MIB
+
+
+def test_the_reserve_is_laid_by_and_given_up(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path / "home", reserve_mib=1)
+    head = create_head(settings)
+    head.room.keep_reserve()
+    assert (settings.home / "reserve").stat().st_blocks * 512 >= MIB
+    assert head.room.free_reserve()
+    assert not head.room.free_reserve()
+    head.database.dispose()

@@ -1,0 +1,70 @@
+"""S48: a directory that is swapped with a link to elsewhere all the time, while it is read and written."""
+
+import ctypes
+import multiprocessing
+from multiprocessing.synchronize import Event
+from pathlib import Path
+
+import pytest
+
+from pit_protocol.problem import Problem
+from pit_server.store.beneath import Domain
+
+RENAMEAT2, HERE, EXCHANGE = 316, -100, 2
+READS, WRITES = 70_000, 30_000
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A domain with `sub`, and `link` to a directory outside that has the same names."""
+    for name, text in (("domain/sub", "INSIDE"), ("outside", "SECRET")):
+        folder = tmp_path / name
+        folder.mkdir(parents=True)
+        (folder / "file").write_text(text)
+    (tmp_path / "domain" / "link").symlink_to("../outside")
+    return tmp_path
+
+
+def swap(one: bytes, other: bytes, begun: Event, enough: Event) -> None:
+    libc = ctypes.CDLL(None)
+    while not enough.is_set():
+        for _ in range(100):
+            libc.syscall(RENAMEAT2, HERE, one, HERE, other, EXCHANGE)
+        begun.set()
+
+
+def test_no_read_and_no_write_escapes_in_a_hundred_thousand(place: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    begun, enough = context.Event(), context.Event()
+    domain = place / "domain"
+    swapped = (bytes(domain / "sub"), bytes(domain / "link"))
+    swapper = context.Process(target=swap, args=(*swapped, begun, enough), daemon=True)
+    swapper.start()
+    try:
+        assert begun.wait(30)
+        with Domain(domain, "home") as files:
+            found = [attempt_to_read(files) for _ in range(READS)]
+            written = [attempt_to_write(files) for _ in range(WRITES)]
+    finally:
+        enough.set()
+        swapper.join(30)
+    assert {text for text in found if text} == {b"INSIDE"}
+    assert None in found  # else nobody raced
+    assert any(written) and not all(written)
+    assert sorted(path.name for path in (place / "outside").iterdir()) == ["file"]
+
+
+def attempt_to_read(files: Domain) -> bytes | None:
+    try:
+        with files.open_file("sub/file") as file:
+            return file.read(16)
+    except Problem:
+        return None
+
+
+def attempt_to_write(files: Domain) -> bool:
+    try:
+        with files.replacing("sub/new"):
+            return True
+    except Problem:
+        return False
