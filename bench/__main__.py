@@ -3,14 +3,14 @@
 import tempfile
 from pathlib import Path
 
-from bench import containers, latency, queue, start, throughput
+from bench import containers, data, latency, queue, snapshots, start, throughput
 from bench.table import render
 from tests.e2e.cluster import Cluster, Project, running
 
 
 def main() -> None:
     rows = []
-    for module in (start, latency, throughput, queue):
+    for module in (start, latency, throughput, queue, snapshots):
         # A cluster each, so that none measures what another left behind.
         with (
             tempfile.TemporaryDirectory() as place,
@@ -18,6 +18,7 @@ def main() -> None:
         ):
             rows += module.measure(cluster)
     rows += containers.measure()
+    rows += data.measure()
     print(render(rows))
 
 
