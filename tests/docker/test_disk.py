@@ -14,7 +14,7 @@ def test_a_container_that_fills_the_disk_is_ended(
 ):
     containers.start(PIT_WATCH_HASTE="50")
     containers.run(1, f"head -c 9000000 /dev/zero >{place}/large; sleep 600", disk_mib=5)
-    end = eventually(lambda: head.end(1), 20)
+    end = eventually(lambda: head.end(1))
     assert (end.killed_by, end.reason) == (
         KilledBy.LIMIT,
         "it fills 8 MiB of disk, and may fill 5 MiB",

@@ -55,11 +55,11 @@ def test_with_live_restore_a_killed_engine_changes_nothing(
     eventually(lambda: head.log(2) == "bye\n")
     own.start()
     theirs.client = own.client
-    end = eventually(lambda: head.end(2), 30)
+    end = eventually(lambda: head.end(2))
     assert (end.exit_code, end.killed_by) == (5, None)
     assert head.state(1) is ProcessState.RUNNING
     (own_root / "jobs/1/go").touch()
-    end = eventually(lambda: head.end(1), 30)
+    end = eventually(lambda: head.end(1))
     assert (end.exit_code, end.killed_by) == (6, None)
     lines = head.log(1).splitlines()
     assert lines == [f"line {i}" for i in range(len(lines) - 1)] + [f"last {len(lines) - 1}"]
@@ -99,8 +99,8 @@ def test_a_frozen_engine_holds_up_neither_beats_nor_signals(
     eventually(lambda: head.spoken[-1].trouble == AWAY)
     own.thaw()
     eventually(lambda: head.spoken[-1].trouble == "")
-    assert eventually(lambda: head.end(1), 30).exit_code == 3
-    assert eventually(lambda: head.end(2), 30).exit_code == 0
+    assert eventually(lambda: head.end(1)).exit_code == 3
+    assert eventually(lambda: head.end(2)).exit_code == 0
 
 
 @pytest.mark.parametrize("own", [((), True)], indirect=True)

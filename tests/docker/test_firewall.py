@@ -54,7 +54,7 @@ def test_the_node_is_reached_by_none_of_its_addresses(
     containers.run(
         1, f"ip route | grep -c default; {'; '.join(tries)}; ping -c 1 -W 1 {wires.head}; echo over"
     )
-    eventually(lambda: head.end(1), 30)
+    eventually(lambda: head.end(1))
     lines = head.log(1).splitlines()
     assert lines[0] == "1"
     assert head.log(1).count("Connection refused") == 3, head.log(1)
@@ -71,7 +71,7 @@ def test_what_lies_beyond_is_reached_and_so_is_what_is_allowed(
     ) as far:
         tries = [reach(machine.address, 7000), reach(wires.head, listener), reach(GATEWAY, listener)]
         containers.run(1, f"{'; '.join(tries)}; nslookup p0 | grep -c Address")
-        eventually(lambda: head.end(1), 30)
+        eventually(lambda: head.end(1))
         far.kill()
     lines = head.log(1).splitlines()
     assert lines[:2] == ["afar", "hello"]
@@ -85,14 +85,14 @@ def test_rules_are_made_once_and_again_when_somebody_has_swept_them_away(
     first = containers.start()
     command = reach(GATEWAY, listener)
     containers.run(1, command)
-    eventually(lambda: head.end(1), 20)
+    eventually(lambda: head.end(1))
     containers.kill(first)
     containers.start()
     eventually(lambda: len(hooks(containers)) == 2)
     for rule in hooks(containers):
         subprocess.run(["iptables", "-D", *rule.split()[1:]], check=True)
     containers.run(2, command)
-    eventually(lambda: head.end(2), 20)
+    eventually(lambda: head.end(2))
     assert "Connection refused" in head.log(1) and "Connection refused" in head.log(2)
     assert len(hooks(containers)) == 2
 

@@ -93,11 +93,11 @@ def test_always_pulls_what_the_registry_has_by_now(
     containers.start()
     name = shelf.add("old", "lab/moving:1")
     containers.run(1, "cat /etc/text", image=name, pull=Pull.MISSING)
-    eventually(lambda: head.end(1), 30)
+    eventually(lambda: head.end(1))
     containers.client.images.remove(name, force=True)
     shelf.add("new", "lab/moving:1")
     containers.run(2, "cat /etc/text", image=name, pull=Pull.ALWAYS)
-    eventually(lambda: head.end(2), 30)
+    eventually(lambda: head.end(2))
     assert head.log(2).splitlines()[-1].startswith("new")
     eventually(lambda: containers.left() == [])
 

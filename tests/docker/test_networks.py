@@ -56,7 +56,7 @@ def test_another_jobs_process_is_not_reached_by_name_or_address(
     address = networks[f"pit-{head.cluster}-1-1"]["IPAddress"]
     reach = f"echo | nc -w 2 {address} 7000 || echo refused; nslookup host1 >/dev/null 2>&1 || echo unknown"
     containers.run(2, reach, name="host1", job=2)
-    eventually(lambda: head.end(2), 20)
+    eventually(lambda: head.end(2))
     assert head.log(2).replace("nc: timed out\n", "").splitlines()[0] == "refused"
     assert "hello" not in head.log(2)
     containers.run(3, f"echo | nc -w 2 {address} 7000", name="host3")
@@ -83,7 +83,7 @@ def test_a_network_that_an_admin_made_is_joined_by_name(
     containers.run(
         2, "until nslookup host1 >/dev/null 2>&1; do sleep 0.1; done", network=name, name="host2", job=2
     )
-    assert eventually(lambda: head.end(2), 20).exit_code == 0
+    assert eventually(lambda: head.end(2)).exit_code == 0
     (own_root / "jobs/1/go").touch()
     eventually(lambda: head.end(1))
     eventually(lambda: containers.left() == [name])

@@ -118,7 +118,7 @@ def test_who_reads_all_files_does_not_wait_for_his_own_output(
 def test_a_fork_bomb_stays_inside(head: StubHead, containers: Containers, eventually: Eventually):
     containers.run(1, "bomb() { bomb | bomb & }; bomb; sleep 2; echo alive", pids=40)
     beats = len(head.spoken)
-    end = eventually(lambda: head.end(1), 30)
+    end = eventually(lambda: head.end(1))
     assert "fork" in head.log(1)
     assert end.exit_code is not None
     assert len(head.spoken) > beats
@@ -128,7 +128,7 @@ def test_memory_that_is_not_there_ends_the_command_and_is_told(
     head: StubHead, containers: Containers, eventually: Eventually
 ):
     containers.run(1, "exec tail -c 100000000 /dev/zero", memory_mib=16)
-    end = eventually(lambda: head.end(1), 30)
+    end = eventually(lambda: head.end(1))
     assert (end.exit_code, end.signal, end.oom, end.killed_by) == (137, 9, True, None)
 
 
@@ -136,7 +136,7 @@ def test_a_childs_lack_of_memory_keeps_the_exit_code(
     head: StubHead, containers: Containers, eventually: Eventually
 ):
     containers.run(1, "tail -c 100000000 /dev/zero; echo $?; exit 0", memory_mib=16)
-    end = eventually(lambda: head.end(1), 30)
+    end = eventually(lambda: head.end(1))
     assert (end.exit_code, end.oom) == (0, True)
     assert "137" in head.log(1)
 

@@ -22,7 +22,7 @@ class Result:
     err: str
 
 
-def eventually(claim: Callable[[], Any], within_s: float = 20.0) -> Any:
+def eventually(claim: Callable[[], Any], within_s: float = 60.0) -> Any:
     """Wait until the claim holds, and return what it said."""
     deadline = time.monotonic() + within_s
     while True:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -125,11 +126,16 @@ def test_data_of_a_group_goes_in_and_out_over_tls(lab: Lab, root: Person, tmp_pa
 
 def test_a_machine_can_be_drained_and_removed(lab: Lab, root: Person) -> None:
     machine(lab, root, "n0")
-    number = str(root.run("sleep 1; echo done"))
+    go = lab.place / "go"
+    number = str(root.run(f"until [ -e {go} ]; do sleep 0.05; done"))
     eventually(lambda: root.json("show", number)["state"] == "running")
     assert f"job {number} has processes there" in root.refused("set", "node:n0", "state=maintenance")
     assert f"job {number} has processes there" in root.refused("remove", "node:n0")
-    assert "node:n0 is removed" in root.ok("remove", "node:n0", "--drain")
+    with ThreadPoolExecutor() as pool:
+        removing = pool.submit(root.ok, "remove", "node:n0", "--drain")
+        eventually(lambda: root.json("show", "node:n0")["state"] == "draining")
+        go.touch()
+        assert "node:n0 is removed" in removing.result()
     assert root.json("show", number)["outcome"] == "succeeded"
     assert root.json("show", "nodes") == {"nodes": []}
     eventually(lambda: "refuses this node's token" in lab.console())

@@ -234,6 +234,6 @@ def _is_refused(url: str) -> bool:
     parts = urlsplit(url)
     try:
         socket.create_connection((parts.hostname or "", parts.port or 80), timeout=5).close()
-    except ConnectionRefusedError:
-        return True
+    except ConnectionError as error:
+        return isinstance(error, ConnectionRefusedError)
     return False

@@ -96,7 +96,7 @@ def test_a_stranger_who_was_there_before_holds_no_end_back(
     workers.start(**slow_nvml.environ)
     eventually(lambda: troubles(head) == {"GPU-a": f"is used by pid {left} (sleep), 1 MiB"})
     run(head, "true", "GPU-a")
-    assert eventually(lambda: head.end(1), 5).exit_code == 0
+    assert eventually(lambda: head.end(1)).exit_code == 0
 
 
 @pytest.mark.parametrize(
