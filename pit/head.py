@@ -160,6 +160,9 @@ class Head:
         with self._stream(f"/jobs/{number}/diff", params={"to": to}) as response:
             yield response
 
+    def compare_variables(self, number: int, to: int) -> Json:
+        return self._ask("GET", f"/jobs/{number}/variables", params={"to": to})
+
     def chunks(self, response: requests.Response, size: int = 256 * 1024) -> Iterator[bytes]:
         """The body of an open answer; raises Unreachable if it breaks off."""
         try:

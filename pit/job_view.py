@@ -48,6 +48,7 @@ def job_text(job: Json, now: float) -> str:
         ("Reruns", str(job.get("reruns") or "")),
         ("Image", _image(job)),
         ("Command", safe(job["command"] or ".compute")),
+        ("Variables", safe(", ".join(job["variables"]))),
         ("Continues", str(job["continues"] or "")),
         ("Private", "yes" if job["private"] else ""),
         ("Groups", safe(", ".join(job["groups"]))),

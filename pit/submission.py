@@ -1,7 +1,7 @@
 """From a shot of a project to a job on the head."""
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pit.head import Head, Unreachable
@@ -22,6 +22,8 @@ class Wish:
     private: bool = False
     continues: int | None = None
     image: str | None = None
+    variables: dict[str, str] = field(default_factory=dict, repr=False)
+    inherits: int | None = None  # job whose variables it has too
 
 
 def submit(head: Head, wish: Wish, snapshot: Snapshot | None, *, reruns: int | None = None) -> dict[str, Any]:
@@ -36,6 +38,8 @@ def submit(head: Head, wish: Wish, snapshot: Snapshot | None, *, reruns: int | N
         private=wish.private,
         continues=wish.continues,
         image=wish.image,
+        variables=wish.variables,
+        inherits=wish.inherits,
     )
     try:
         # Always with the same key: if only the answer was lost, the head knows the job already.

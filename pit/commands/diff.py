@@ -12,6 +12,7 @@ from pit.head import Head
 from pit.opening import open_head
 from pit.options import example, job_number, json_option
 from pit.safe import safe, safe_log
+from pit.variables import tell_differences
 
 SETTINGS = ("title", "user", "request", "command", "image", "continues", "private")
 CODE = ("remote", "branch", "commit", "tree")
@@ -25,18 +26,20 @@ COLOURS = ((b"+++", "1"), (b"---", "1"), (b"diff ", "1"), (b"@@", "36"), (b"+", 
 def command(number: int, other: int | None, as_json: bool) -> Exit:
     """Show what job NUMBER had in its project that was not committed.
 
-    With OTHER, show all that differs between the two jobs: settings, image, and each line of code.
-    In a pipe the code's part is a patch that `git apply` takes.
+    With OTHER, show all that differs between the two jobs: settings, image, variables (never their
+    values), and each line of code. In a pipe the code's part is a patch that `git apply` takes.
     """
     with open_head() as head:
         settings = _settings(head, number, other) if other else {}
+        variables = head.compare_variables(number, other) if other else None
         if as_json:
-            output.show_json(
-                {"number": number, "other": other, "settings": settings, "diff": _text(head, number, other)}
-            )
+            found = {"settings": settings, "variables": variables, "diff": _text(head, number, other)}
+            output.show_json({"number": number, "other": other, **found})
             return Exit.DONE
         for name, (before, after) in settings.items():
             output.show(f"# {name}: {safe(_plain(before))} -> {safe(_plain(after))}")
+        for line in tell_differences(variables) if variables else ():
+            output.show(line)
         _pass_on(_chunks(head, number, other))
     return Exit.DONE
 

@@ -18,6 +18,7 @@ from pit.patience import Patience
 from pit.project import Folder, Project
 from pit.snapshot import Shot
 from pit.submission import Wish, bring, submit
+from pit.variables import env_option, parse_env
 from pit_grammar import RequestError, parse
 from pit_protocol.problem import Problem
 from pit_protocol.submission import MAX_COMMAND, MAX_TITLE
@@ -42,6 +43,7 @@ DEFAULT_REQUEST = "[]"
     type=job_number,
     help="Start with a copy of job N's keep directory.",
 )
+@env_option
 @click.option("--image", metavar="NAME", help="Run in this container image, not in the cluster's default.")
 @click.option(
     "-a", "--archive", is_flag=True, help="Send this directory as it is, whether git knows it or not."
@@ -59,6 +61,7 @@ def command(
     follow: bool,
     private: bool,
     continues: int | None,
+    env: tuple[str, ...],
     image: str | None,
     archive: bool,
     bundle: bool,
@@ -78,6 +81,7 @@ def command(
     its log lines, then its record at the end.
     """
     parsed = _parse_request(request, "") if request is not None else None
+    variables = parse_env(env)
     project = Folder(Path.cwd()) if archive else Project.find(Path.cwd())
     if is_dry:
         with shoot(project, include, with_remote=not bundle) as shot:
@@ -90,6 +94,7 @@ def command(
         private=private,
         continues=continues,
         image=image or _default_image(project),
+        variables=variables,
     )
     with open_head() as head, shoot(project, include, with_remote=not bundle) as shot:
         if wish.command is None and not shot.has(COMPUTE_FILE):

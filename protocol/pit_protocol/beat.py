@@ -179,6 +179,9 @@ class ProcessSpec:
     units: tuple[str, ...] = ()
     account: Account | None = None  # None: whoever the worker runs as
     container: Container | None = None  # on nodes that run processes in containers
+    variables: dict[str, str] = field(
+        default_factory=dict, repr=False
+    )  # the user's own, for his command alone
 
 
 @dataclass(frozen=True)

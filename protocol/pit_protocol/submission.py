@@ -1,6 +1,6 @@
 """What a client sends to start a job: first what it could send, then what the head lacks of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 MAX_TITLE = 200
 MAX_COMMAND = 128 * 1024
@@ -38,6 +38,8 @@ class Submission:
     private: bool = False
     continues: int | None = None  # number of the job whose `keep` is copied over
     image: str | None = None  # to run in; None: the cluster's default
+    variables: dict[str, str] = field(default_factory=dict, repr=False)  # of its environment
+    inherits: int | None = None  # number of the job whose variables it has too, unless given here
 
 
 @dataclass(frozen=True)

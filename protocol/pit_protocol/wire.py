@@ -42,7 +42,13 @@ def from_json(kind: type[T], body: Any, where: str = "") -> T:
     for field in fields(kind):  # type: ignore[arg-type]
         path = f"{where}.{field.name}" if where else field.name
         if field.name in body:
-            values[field.name] = _convert(hints[field.name], body[field.name], path)
+            try:
+                values[field.name] = _convert(hints[field.name], body[field.name], path)
+            except Problem:
+                if field.repr:
+                    raise
+                # What is not for logs is not for errors either.
+                raise Problem("bad_field", f"field {path!r} is not what it must be", status=422) from None
         elif field.default is MISSING and field.default_factory is MISSING:
             raise Problem("missing_field", f"field {path!r} is missing", status=422)
     return kind(**values)

@@ -137,7 +137,7 @@ class StubHead:
         number = max(self.jobs, default=11) + 1
         self.keys[submission.key] = number
         kept = ("title", "request", "command", "private", "continues", "snapshot")
-        known = {name: body[name] for name in kept}
+        known = {name: body[name] for name in kept} | {"variables": sorted(body["variables"])}
         return 201, self.add_job(number, **known)
 
     def _stop(self, job: dict[str, Any]) -> Answer:
@@ -323,6 +323,7 @@ def a_record(number: int = 12, **fields: Any) -> dict[str, Any]:
         "attempt": 1,
         "groups": [],
         "image": None,
+        "variables": [],
         "snapshot": {
             "tree": "9c1e",
             "commit": "c0ffee",

@@ -4,12 +4,13 @@ import json
 import os
 import shutil
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.docker.lack import lack
-from tests.e2e.cluster import Cluster
+from tests.e2e.cluster import Cluster, eventually
 from tests.states import contents
 
 
@@ -173,3 +174,48 @@ class TestLargeFiles:
 
     def test_it_travels_where_the_head_cannot_get_it(self, lfs: Cluster) -> None:
         assert self.ran_with(lfs, lfs.project.path, "--bundle") == b"large " * 5000
+
+
+def find_text(place: Path, text: bytes) -> list[Path]:
+    """The files that have it in the clear."""
+    found = []
+    for path in place.rglob("*"):
+        with suppress(OSError):
+            if path.is_file() and text in path.read_bytes():
+                found.append(path)
+    return found
+
+
+class TestVariables:
+    GIVEN = ("-e", "LR=0.1", "-e", "TOKEN", "-e", "OLD=x")
+
+    @pytest.fixture
+    def job(self, cluster: Cluster) -> int:
+        """One that tells whether it has its variables, and no value."""
+        script = '[ "$TOKEN" = S3CRET-value ] && echo "the token is here, LR is $LR, OLD is ${OLD-away}"\n'
+        cluster.project.write(".compute", script)
+        told = cluster.ok("run", "with variables", *self.GIVEN, "-l", "--json", TOKEN="S3CRET-value")
+        record = json.loads(told.splitlines()[-1])
+        assert (record["outcome"], record["variables"]) == ("succeeded", ["LR", "OLD", "TOKEN"])
+        return int(record["number"])
+
+    def test_they_reach_the_job_and_no_value_is_kept_in_the_clear(self, cluster: Cluster, job: int) -> None:
+        assert "the token is here, LR is 0.1, OLD is x" in cluster.ok("log", str(job))
+        assert "Variables:  LR, OLD, TOKEN\n" in cluster.ok("show", str(job))
+        own = cluster.home / f"head/data/jobs/{job}/1/src/.compute"  # where the project itself has it
+        # Until the worker was told to forget it, its spool has them too.
+        eventually(lambda: find_text(cluster.home, b"S3CRET-value") == [own])
+
+    def test_they_stay_with_a_rerun_and_are_compared_by_name(self, cluster: Cluster, job: int) -> None:
+        told = cluster.ok("rerun", str(job), "-e", "LR=0.2", "-e", "NEW=1", "-l", "--json")
+        again = json.loads(told.splitlines()[-1])
+        assert again["variables"] == ["LR", "NEW", "OLD", "TOKEN"]
+        assert "the token is here, LR is 0.2, OLD is x" in cluster.ok("log", str(again["number"]))
+        assert cluster.ok("diff", str(job), str(again["number"])).splitlines() == [
+            "# variable NEW: - -> set",
+            "# variable LR: another value",
+        ]
+        here = json.loads(cluster.ok("rerun", str(job), "--here", "-l", "--json").splitlines()[-1])
+        assert (here["outcome"], here["variables"]) == ("succeeded", ["LR", "OLD", "TOKEN"])
+        document = cluster.json("diff", str(job), str(here["number"]))
+        assert document["variables"] == {"removed": [], "added": [], "changed": [], "unknown": []}

@@ -7,8 +7,9 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from pit_protocol.beat import HOST, PRIVATE, Account, Container, ProcessSpec, Pull
+from pit_protocol.variables import OWN
 from pit_worker.binds import Bind, check_inside, find_binds, targets
-from pit_worker.containers import ENTER, arguments
+from pit_worker.containers import ENTER, arguments, environment
 from pit_worker.engine import Image
 from pit_worker.entry import Entry, Intent
 from pit_worker.environment import StartRefused
@@ -108,6 +109,20 @@ def test_a_container_has_what_the_schema_says_and_no_more():
         {"Target": "/pit/hostfile", "Source": "/spool/7-2/hostfile", "Type": "bind", "ReadOnly": True},
         {"Target": "/pit/command", "Source": "/spool/7-2/command", "Type": "bind", "ReadOnly": True},
     ]
+
+
+def test_a_users_variables_are_a_file_and_no_part_of_the_containers_own():
+    given = told(a_container_spec(variables={"TOKEN": "S3CRET", "LD_PRELOAD": "/S3CRET.so"}))
+    mounted = {"Target": "/pit/variables", "Source": "/spool/7-2/variables", "Type": "bind", "ReadOnly": True}
+    mounts = given["mounts"]
+    assert isinstance(mounts, list) and mounted in mounts
+    assert "S3CRET" not in str(given)
+
+
+def test_what_a_container_is_told_is_no_users_to_say():
+    for spec in (a_container_spec(), a_container_spec(units=("GPU-a",))):
+        names = [text.split("=")[0] for text in environment(an_entry(spec), spec, Image("sha256:abc", ""))]
+        assert [name for name in names if not OWN.fullmatch(name)] == ["LANG"]
 
 
 def test_gpus_are_given_by_a_device_request():

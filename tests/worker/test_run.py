@@ -1,5 +1,7 @@
 """A process runs, its output arrives, its end is told."""
 
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -140,3 +142,45 @@ def test_a_process_the_worker_never_had_is_reported_as_ended(head: StubHead, eve
     head.order(Order(5, 1, Wish.RUN))
     end = eventually(lambda: head.end(5))
     assert (end.killed_by, end.reason) == (KilledBy.WORKER, "the worker does not know this process")
+
+
+def test_a_users_variables_are_his_commands_and_steer_nothing_else(
+    head: StubHead, eventually: Eventually, data_root: Path
+):
+    """Neither supervisor nor scribe nor dead-man has them, and they are nobody's arguments."""
+    given = {
+        "TOKEN": "S3CRET 'ā' \"$HOME\"\n`id` \\",  # ā has a byte that shells use for themselves
+        "PATH": "/usr/bin:/bin:/opt/own",
+        "LD_PRELOAD": "/S3CRET/none.so",
+        "SRC_DIRS": "x",
+        "told": "1",
+        "code": "9",
+        "stat": "x",
+    }
+    spec = replace(
+        a_spec("env -u _ -0 >$JOB_DIR/env; until [ -e $JOB_DIR/go ]; do sleep 0.02; done"), variables=given
+    )
+    head.order(Order(1, 1, Wish.RUN, spec=replace(spec, lease_s=60.0)))
+    found = data_root / "jobs/1/env"
+    eventually(lambda: found.exists() and found.read_bytes().endswith(b"\0"))
+    environment = dict(line.split("=", 1) for line in found.read_text().split("\0")[:-1])
+    assert {name: environment.get(name) for name in given} == given
+    mine = {pid: environ for pid, environ in environs().items() if f"{head.cluster}-1-1".encode() in environ}
+    assert len(mine) >= 4  # supervisor, scribe, dead-man, and the command
+    told = {pid for pid, environ in mine.items() if b"S3CRET" in environ}
+    commands = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in mine}
+    assert told and not {
+        pid for pid in told if b"supervise.sh" in commands[pid] or b"/bin/cat" in commands[pid]
+    }
+    assert not [command for command in commands.values() if b"S3CRET" in command]
+    (data_root / "jobs/1/go").touch()
+    end = eventually(lambda: head.end(1))
+    assert (end.exit_code, end.reason) == (0, "")
+
+
+def environs() -> dict[int, bytes]:
+    found = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            found[int(path.name)] = (path / "environ").read_bytes()
+    return found

@@ -136,7 +136,7 @@ def _check_script(entry: Entry, spec: ProcessSpec) -> None:
 
 def _give_files(entry: Entry, spec: ProcessSpec) -> None:
     """Let the user inside read and write the files of the spool that are bound, and no more."""
-    for file in (entry.hostfile, entry.command):
+    for file in (entry.hostfile, entry.command, entry.variables):
         if file.exists():
             file.chmod(READ_ONLY)
     if os.geteuid() == 0:

@@ -24,14 +24,16 @@ from pit_worker.engine import Found, Image
 from pit_worker.entry import Entry
 
 COMMAND, HOSTFILE, OUTPUT = INSIDE / "command", INSIDE / "hostfile", INSIDE / "output"
-LEASE, EXPIRED = INSIDE / "lease", INSIDE / "expired"
+LEASE, EXPIRED, VARIABLES = INSIDE / "lease", INSIDE / "expired", INSIDE / "variables"
 MIB = 1024 * 1024
 # Opening the output waits for the scribe: before that nothing of the user's has begun.
 # Each user has a group of his own, so the wide mask opens only what lies in a directory of a group.
 OPEN = f"umask 002\nexec </dev/null >{OUTPUT} 2>&1\n"
-RUN = """
-command -v bash >/dev/null 2>&1 && exec bash "$1"
-exec /bin/sh "$1"
+# The user's own variables come last: nothing else in here is steered by them.
+RUN = f"""
+set -- "$(command -v bash || echo /bin/sh)" "$1"
+[ ! -e {VARIABLES} ] || . {VARIABLES}
+exec "$@"
 """
 ENTER = OPEN + RUN
 # A child of the init's, not of the command's, which may count its children. It ends with the
@@ -155,6 +157,8 @@ def _files(entry: Entry, spec: ProcessSpec) -> list[Mount]:
     ]
     if spec.command is not None:
         files.append(Mount(str(COMMAND), str(entry.command), type="bind", read_only=True))
+    if spec.variables:
+        files.append(Mount(str(VARIABLES), str(entry.variables), type="bind", read_only=True))
     if spec.lease_s:
         files.append(Mount(str(LEASE), str(entry.lease), type="bind", read_only=True))
         files.append(Mount(str(EXPIRED), str(entry.expired), type="bind"))

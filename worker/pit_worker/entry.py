@@ -79,6 +79,7 @@ class Entry:
         self.cookie = f"{intent.cluster}-{self.key}"
         self.command = path / "command"
         self.hostfile = path / "hostfile"
+        self.variables = path / "variables"  # the user's own, as a script that exports them
         self.output = path / "output"
         self.pipe = path / "pipe"  # what the command writes to
         self.cgroup = path / "cgroup"

@@ -1,5 +1,6 @@
 """What a process finds around itself: its environment, its directories, its script."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from pit_protocol.beat import ProcessSpec
@@ -23,6 +24,15 @@ def environment(entry: Entry, spec: ProcessSpec, search_path: str) -> dict[str, 
         "HOSTFILE": str(entry.hostfile),
         "PIT_COOKIE": entry.cookie,
     }
+
+
+def exports(variables: Mapping[str, str]) -> str:
+    """The user's own variables, for a shell to read when only his command is left to begin.
+
+    So they are in no process's arguments, and nothing that watches over him is steered by them.
+    """
+    quoted = {name: value.replace("'", "'\\''") for name, value in variables.items()}
+    return "".join(f"export {name}='{value}'\n" for name, value in quoted.items())
 
 
 def script(entry: Entry, spec: ProcessSpec) -> str:

@@ -12,6 +12,7 @@ from pit_protocol.problem import Problem
 from pit_protocol.wire import from_json, to_json
 from pit_worker.attempt_place import ATTEMPTS
 from pit_worker.entry import End, Entry, Intent, Key, write_whole
+from pit_worker.environment import exports
 from pit_worker.settings import SettingError
 
 INTENT = "intent"
@@ -56,6 +57,8 @@ class Spool:
             entry.hostfile.write_text(intent.spec.hostfile, encoding="utf-8")
             if intent.spec.command is not None:
                 entry.command.write_text(intent.spec.command, encoding="utf-8")
+            if intent.spec.variables:
+                entry.variables.write_text(exports(intent.spec.variables), encoding="utf-8")
         if end:
             entry.claim()
             entry.save_end(end)

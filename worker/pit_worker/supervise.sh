@@ -61,6 +61,8 @@ fi
     cd "$SRC_DIR" || exit 126
     # The worker may be shielded from the OOM killer; what it runs must not be.
     { echo 0 >/proc/self/oom_score_adj; } 2>/dev/null
+    # The user's own variables, last: from here on there is nothing but his command.
+    [ ! -e "$1/variables" ] || . "$1/variables"
     exec /bin/bash "$2"
 ) >"$1/pipe" 2>&1
 code=$?

@@ -9,12 +9,12 @@ from sqlalchemy.exc import IntegrityError
 from pit_protocol.states import JobState
 from pit_protocol.submission import Submission
 from pit_protocol.wire import from_json
-from pit_server.api.context import given_properties, head, hold, json_body, wait_argument
+from pit_server.api.context import given_properties, head, hold, json_body, number_argument, wait_argument
 from pit_server.api.deeds import deed, told
 from pit_server.api.policy import Who, allow, caller
 from pit_server.bells import STATUS, job_bell
 from pit_server.db.database import ring_after_commit
-from pit_server.services import jobs, origins, records
+from pit_server.services import jobs, origins, records, variables
 from pit_server.services.origins import Origin
 from pit_server.services.properties import read_all
 from pit_server.services.sources import Sources
@@ -32,7 +32,8 @@ def submit() -> tuple[dict[str, Any], int]:
 
     def accept() -> tuple[int, bool]:
         with head().database.write() as session:
-            return jobs.accept(session, caller(), submission, wanted, origin, now=time.time())
+            home = head().settings.home
+            return jobs.accept(session, caller(), submission, wanted, origin, home=home, now=time.time())
 
     try:
         number, is_new = accept()
@@ -56,6 +57,15 @@ def show(number: int) -> dict[str, Any]:
         return record, record["state"] == JobState.ENDED
 
     return hold(job_bell(number), wait_argument(), look)
+
+
+@blueprint.get("/<int:number>/variables")
+@allow(Who.USER)
+def compare_variables(number: int) -> dict[str, Any]:
+    with head().database.read() as session:
+        one = jobs.find(session, caller(), number)
+        other = jobs.find(session, caller(), int(number_argument("to", 0)))
+        return dict(variables.compare(head().settings.home, one, other))
 
 
 @blueprint.post("/<int:number>/stop")

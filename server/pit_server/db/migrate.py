@@ -6,7 +6,7 @@ from sqlalchemy import Connection, inspect, text
 
 from pit_server.db.database import Database
 
-LATEST = "0007"  # the newest migration
+LATEST = "0008"  # the newest migration
 
 
 def upgrade(database: Database, target: str = LATEST) -> None:

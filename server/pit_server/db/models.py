@@ -230,6 +230,7 @@ class Job(Base):
     removed_at: Mapped[float | None]
     image: Mapped[str | None]  # None: whatever is the default where it runs
     is_kept: Mapped[bool] = mapped_column(default=False)  # its directory is not thrown away with age
+    variables: Mapped[dict[str, Any]] = mapped_column(default=dict)  # name -> sealed value
 
 
 class Attempt(Base):

@@ -5,6 +5,8 @@ import json
 import os
 import re
 import stat
+from dataclasses import replace
+from pathlib import Path
 
 from sqlalchemy import insert, literal, select
 from sqlalchemy.orm import Session
@@ -13,12 +15,13 @@ from pit_grammar import Request, RequestError, parse
 from pit_protocol.problem import Problem
 from pit_protocol.states import JobEvent, JobState, KilledBy, Outcome
 from pit_protocol.submission import MAX_COMMAND, MAX_TITLE, Submission
+from pit_protocol.variables import check_variables
 from pit_protocol.wire import MAX_NUMBER, to_json
 from pit_server.bells import PREPARER, STATUS, job_bell
 from pit_server.db.database import note_event, ring_after_commit
 from pit_server.db.models import Job, JobGroup, Membership
 from pit_server.scheduler.lack import refuse_reason
-from pit_server.services import access, groups, images, lifecycle, node_views, remotes, rights
+from pit_server.services import access, groups, images, lifecycle, node_views, remotes, rights, variables
 from pit_server.services.aliases import Names
 from pit_server.services.inputs import check_text
 from pit_server.services.origins import Origin
@@ -43,6 +46,7 @@ def check(submission: Submission, settings: Settings) -> Request:
         check_text("command", submission.command, MAX_COMMAND, shortest=1)
     if submission.image is not None:
         images.check(submission.image, settings)
+    check_variables(submission.variables)
     _check_snapshot(submission)
     try:
         return parse(submission.request)
@@ -57,11 +61,12 @@ def accept(
     request: Request,
     origin: Origin,
     *,
+    home: Path,
     now: float,
 ) -> tuple[int, bool]:
     """Take a job in; its number, and whether it is new: the same submission sent twice is one job."""
     assert caller.user_id is not None  # noqa: S101 - the route admits users only
-    body = _body_hash(submission)
+    body = _body_hash(home, submission)
     known = session.execute(
         select(Job.id, Job.body_sha256).where(
             Job.user_id == caller.user_id, Job.submission_key == submission.key
@@ -77,7 +82,9 @@ def accept(
     origin.check()
     if submission.continues is not None:
         _check_continued(session, caller, submission.continues)
+    inherited = None if submission.inherits is None else find(session, caller, submission.inherits)
     job = _row(caller.user_id, submission, origin, str(request), body, now)
+    job.variables = variables.gather(home, caller.user_id, submission, inherited)
     session.add(job)
     session.flush()
     if not submission.private:
@@ -120,6 +127,7 @@ def remove(session: Session, caller: Caller, number: int, *, now: float) -> None
             "not_ended", f"job {number} is still {job.state}", f"`pit stop {number}` first", status=409
         )
     job.removed_at = now
+    job.variables = {}  # nobody can run it again
     session.flush()
     ring_after_commit(session, STATUS, job_bell(number))
 
@@ -243,7 +251,8 @@ def _check_continued(session: Session, caller: Caller, number: int) -> None:
         )
 
 
-def _body_hash(submission: Submission) -> str:
+def _body_hash(home: Path, submission: Submission) -> str:
+    submission = replace(submission, variables=variables.marked(home, submission))
     return hashlib.sha256(json.dumps(to_json(submission), sort_keys=True).encode()).hexdigest()
 
 

@@ -18,10 +18,11 @@ from pit_protocol.beat import (
     Runtime,
     Wish,
 )
+from pit_protocol.problem import Problem
 from pit_protocol.states import KilledBy, ProcessState
 from pit_server.db.database import AnyRow
 from pit_server.db.models import IS_LIVE, Allocation, Attempt, Job, Node, Process, User
-from pit_server.services import accounts, groups
+from pit_server.services import accounts, groups, variables
 from pit_server.services.node_views import CPU, MEMORY, PORT
 from pit_server.settings import Settings
 from pit_server.store.logs import LogStream
@@ -44,6 +45,8 @@ _COLUMNS = (
     Job.command,
     Job.image,
     Job.user_id,
+    Job.submission_key,
+    Job.variables,
     User.name.label("user"),
 )
 
@@ -67,7 +70,9 @@ def for_node(
         spec = None
         if row.state == ProcessState.ASSIGNED:
             places = _places(row, memberships.get(row.user_id, []))
-            spec = _spec(row, places, peers[row.attempt_id], shares[row.id], settings)
+            spec = _with_variables(
+                _spec(row, places, peers[row.attempt_id], shares[row.id], settings), row, settings
+            )
             if node.runtime == Runtime.DOCKER:
                 spec = _in_container(session, spec, row, settings)
         stopping = row.state == ProcessState.STOPPING
@@ -160,6 +165,16 @@ def _spec(
         disk_mib=settings.max_disk_gib * 1024 or None,
         units=units,
     )
+
+
+def _with_variables(spec: ProcessSpec, row: AnyRow, settings: Settings) -> ProcessSpec:
+    """The same with the user's own variables."""
+    try:
+        found = variables.open_all(settings.home, row.user_id, row.submission_key, row.variables)
+    except Problem:
+        # Told by the job itself: what ails one must not keep the node from all its orders.
+        return replace(spec, command=variables.NOT_OPENED)
+    return replace(spec, variables=found)
 
 
 def _in_container(session: Session, spec: ProcessSpec, row: AnyRow, settings: Settings) -> ProcessSpec:

@@ -128,6 +128,7 @@ def remove(session: Session, caller: Caller, user: User, *, now: float) -> None:
         raise names.in_use(f"user {user.name}", why, f"`pit stop {numbers[0]}` …")
     tokens.revoke_all(session, user_id=user.id)
     secrets.forget_all(session, user.id)
+    session.execute(update(Job).where(Job.user_id == user.id).values(variables={}))
     session.execute(delete(Membership).where(Membership.user_id == user.id))
     user.is_active = user.is_admin = False
     user.password_hash, user.removed_at = None, now

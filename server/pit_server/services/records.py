@@ -105,6 +105,7 @@ def record(
         "groups": _group_names(session, job.id),
         "snapshot": _snapshot(job),
         "reruns": job.reruns,
+        "variables": sorted(job.variables),
         "result": result,
         "events": [_event(event, names) for event in events],
         "processes": [

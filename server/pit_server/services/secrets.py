@@ -1,6 +1,8 @@
 """Secrets that users give the head to use on their behalf: sealed in the database, opened only for them."""
 
 import base64
+import hashlib
+import hmac
 import os
 import re
 import secrets
@@ -61,7 +63,7 @@ def put(session: Session, home: Path, user_id: int, name: str, text: str) -> Non
     """Seal and keep a secret; an empty one is forgotten."""
     session.execute(delete(Secret).where(Secret.user_id == user_id, Secret.name == name))
     if text:
-        session.add(Secret(user_id=user_id, name=name, sealed=_seal(home, user_id, name, text)))
+        session.add(Secret(user_id=user_id, name=name, sealed=seal(home, user_id, name, text)))
     session.flush()
 
 
@@ -87,7 +89,7 @@ def get_credential(session: Session, home: Path, user_id: int, remote: Remote | 
     ).scalar_one_or_none()
     if sealed is None:
         return None
-    credential = Credential(_open(home, user_id, name, sealed))
+    credential = Credential(unseal(home, user_id, name, sealed))
     return credential if credential.suits(remote.protocol) else None
 
 
@@ -108,13 +110,18 @@ def _read_key(name: str, text: str) -> str:
     )
 
 
-def _seal(home: Path, user_id: int, name: str, text: str) -> str:
+def mark(home: Path, name: str, text: str) -> str:
+    """By which a value is known again, and cannot be found by trying without the head's key."""
+    return hmac.new(_key(home), f"{name}={text}".encode(), hashlib.sha256).hexdigest()
+
+
+def seal(home: Path, user_id: int, name: str, text: str) -> str:
     nonce = secrets.token_bytes(NONCE_BYTES)
     sealed = AESGCM(_key(home)).encrypt(nonce, text.encode(), _bound_to(user_id, name))
     return base64.b64encode(nonce + sealed).decode()
 
 
-def _open(home: Path, user_id: int, name: str, sealed: str) -> str:
+def unseal(home: Path, user_id: int, name: str, sealed: str) -> str:
     data = base64.b64decode(sealed)
     try:
         opened = AESGCM(_key(home)).decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], _bound_to(user_id, name))
