@@ -32,6 +32,7 @@ BOUNDS = {
     "max_upload_mib": (1, 1 << 40),
     "max_tree_files": (1, 1 << 40),
     "snapshot_days": (0, 1_000_000),
+    "large_file_days": (0, 1_000_000),
     "max_disk_gib": (0, 1 << 22),
 }
 
@@ -60,6 +61,7 @@ class Settings:
     max_tree_files: int = 1_000_000
     max_tree_gib: float = 100.0
     snapshot_days: float = 0.0  # how long after its end a job's code is kept; 0: for ever
+    large_file_days: float = 30.0  # how long large files stay that no kept code needs; 0: for ever
     grace_s: float = 10.0  # between SIGTERM and SIGKILL
     hold_s: float = 5.0  # how long a quiet beat is held
     offline_after_s: float = 30.0  # a node silent for longer is offline

@@ -19,6 +19,7 @@ from pit_server.store.remote import Remote
 
 GIB = 1 << 30
 BLOCK = 1 << 20
+LAST_USE = threading.Lock()  # held by who looks at the time of a file, or sets it
 ASK_S = 20.0  # for a remote to say what it has, while a client waits
 
 
@@ -37,8 +38,10 @@ class LargeFiles:
         """Where the head has a large file."""
         for owner in (None, self.store_id, self.user_id):
             path = self._place(owner, pointer)
-            if path.is_file() and path.stat().st_size == pointer.size:
-                return path
+            with LAST_USE:
+                if path.is_file() and path.stat().st_size == pointer.size:
+                    os.utime(path)  # so that it stays for a while
+                    return path
         return None
 
     def lacking(self, pointers: Collection[Pointer]) -> list[Pointer]:

@@ -1,10 +1,11 @@
-"""What the head keeps of code, and for how long: snapshots of jobs, commits in mirrors, uploads."""
+"""What the head keeps of code, and for how long: snapshots, commits in mirrors, large files, uploads."""
 
 import logging
 import shutil
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy import select
@@ -13,6 +14,7 @@ from pit_protocol.problem import Problem
 from pit_protocol.states import JobState
 from pit_server.db.database import Database
 from pit_server.db.models import Job
+from pit_server.services import large_cleaning
 from pit_server.services.sources import Sources
 from pit_server.store import housekeeping, remote, uploads
 from pit_server.store.git import GitFailed
@@ -29,6 +31,7 @@ class Needed:
 
     stores: defaultdict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
     mirrors: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    trees: set[large_cleaning.Kept] = field(default_factory=set)  # that run, with all their large files
 
 
 class Retention:
@@ -46,22 +49,14 @@ class Retention:
         needed = self._needed(now)
         data = self._sources.data
         for path in data.stores().glob("*.git"):
-            self._try(self._clean_store, path, needed.stores[int(path.stem)], now)
+            _try(path, partial(self._clean_store, path, needed.stores[int(path.stem)], now))
         for path in data.mirrors().glob("*.git"):
-            self._try(self._clean_mirror, path, needed.mirrors[path.stem], now)
+            _try(path, partial(self._clean_mirror, path, needed.mirrors[path.stem], now))
+        _try(data.large_files(), partial(large_cleaning.clean, self._sources, needed.trees, now=now))
         uploads.delete_old(data.uploads(), DAY_S, now)
         for path in data.mirrors().glob("[0-9]*"):
             if path.suffix != ".git":
                 shutil.rmtree(path, ignore_errors=True)  # of a version that kept one for each user
-
-    def _try(
-        self, clean: Callable[[Path, set[str], float], None], path: Path, needed: set[str], now: float
-    ) -> None:
-        """One repository that cannot be cleaned, such as on a full disk, must not keep the others from it."""
-        try:
-            clean(path, needed, now)
-        except (GitFailed, OSError) as error:
-            log.warning("%s could not be cleaned: %s", path, error)
 
     def _needed(self, now: float) -> Needed:
         needed = Needed()
@@ -70,6 +65,7 @@ class Retention:
             rows = session.execute(
                 select(
                     Job.store_id,
+                    Job.user_id,
                     Job.remote,
                     Job.tree_hash,
                     Job.committed_hash,
@@ -85,6 +81,7 @@ class Retention:
                 continue
             named = {row.tree_hash, row.committed_hash, row.commit_hash, row.base_hash} - {None}
             needed.stores[row.store_id] |= named
+            needed.trees.add((row.store_id, row.user_id, row.tree_hash))
             if row.remote and (key := _key(row.remote)):
                 needed.mirrors[key] |= named
         return needed
@@ -127,6 +124,14 @@ class Retention:
         for ref in refs:
             self._unneeded.setdefault((name, ref), now)
         return [ref for ref in refs if self._unneeded[name, ref] <= now - DAY_S]
+
+
+def _try(path: Path, clean: Callable[[], None]) -> None:
+    """One place that cannot be cleaned, such as on a full disk, must not keep the others from it."""
+    try:
+        clean()
+    except (GitFailed, OSError) as error:
+        log.warning("%s could not be cleaned: %s", path, error)
 
 
 def _key(text: str) -> str | None:

@@ -74,7 +74,10 @@ class DataRoot:
 
     def large(self, user_id: int | None) -> Path:
         """Large files of Git LFS; those that credentials were needed for are apart."""
-        return self.root / "cache" / "lfs" / ("shared" if user_id is None else str(user_id))
+        return self.large_files() / ("shared" if user_id is None else str(user_id))
+
+    def large_files(self) -> Path:
+        return self.root / "cache" / "lfs"
 
 
 def relative_paths(job: int, attempt: int, user: str) -> dict[str, str]:

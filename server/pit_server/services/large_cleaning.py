@@ -1,0 +1,74 @@
+"""Letting go of large files that no kept snapshot needs.
+
+The time of a file in the cache says when it was last used or seen to be needed. So what a client was just
+told that it need not send, or what a job that is not yet prepared is about to use, is never old.
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from pit_server.services.large_files import LAST_USE
+from pit_server.services.sources import Sources
+from pit_server.store import checkout, pointers
+from pit_server.store.repository import EMPTY_TREE
+
+DAY_S = 86_400.0
+Kept = tuple[int, int, str]  # whose store, whose job, which tree
+
+
+def clean(sources: Sources, kept: Iterable[Kept], *, now: float) -> None:
+    """Delete what nobody has needed for the days that are set; raises GitFailed rather than to guess."""
+    place, days = sources.data.large_files(), sources.settings.large_file_days
+    if not place.exists():
+        return
+    needed = _needed(sources, set(kept))
+    for cache in place.iterdir():
+        if cache.name == "needs":
+            continue
+        for path in cache.glob("*/*/*"):
+            with suppress(FileNotFoundError):
+                if path.name in needed[cache.name]:
+                    os.utime(path, (now, now))
+                elif days:
+                    delete_old(path, now - max(days, 1.0) * DAY_S)
+
+
+def delete_old(path: Path, before: float) -> None:
+    """Delete a file that was not used since `before`."""
+    with LAST_USE:  # who takes it into use either comes first, and it is not old, or finds that it is gone
+        if path.stat().st_mtime < before:
+            path.unlink()
+
+
+def _needed(sources: Sources, kept: set[Kept]) -> defaultdict[str, set[str]]:
+    """The large files that snapshots need, by the name of the cache that may serve them."""
+    needed: defaultdict[str, set[str]] = defaultdict(set)
+    notes = sources.data.large_files() / "needs"
+    notes.mkdir(mode=0o700, exist_ok=True)
+    for store_id, user_id, tree in kept:
+        found = _list_large(sources, notes / tree, store_id, tree)
+        for owner in (None, store_id, user_id):
+            needed[sources.data.large(owner).name] |= found
+    trees = {tree for _, _, tree in kept}
+    for note in notes.iterdir():
+        if note.name not in trees:
+            note.unlink()
+    return needed
+
+
+def _list_large(sources: Sources, note: Path, store_id: int, tree: str) -> set[str]:
+    """The large files of a tree; noted, for a tree never changes and looking through it takes a while."""
+    if note.exists():
+        return set(note.read_text().split())
+    store = sources.store(store_id)
+    if tree == EMPTY_TREE or not store.marked(trees=[tree]):
+        return set()  # not prepared yet, or never: nothing could be brought back
+    with checkout.index_of(store.git, tree) as indexed:
+        found = {pointer.oid for pointer in pointers.find(indexed).values()}
+    partial = note.with_name(f"{note.name}.part")
+    partial.write_text("\n".join(sorted(found)))
+    partial.replace(note)
+    return found

@@ -1,0 +1,218 @@
+"""Large files leave the head's cache when no kept code needs them, and never under the hands of a job."""
+
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pit_server.head import Head
+from pit_server.services.large_cleaning import delete_old
+from pit_server.services.large_files import LAST_USE
+from pit_server.services.retention import DAY_S, Retention
+from pit_server.services.sources import Sources
+from pit_server.settings import Settings
+from tests.head.cluster import Person, Worker, prepare
+from tests.head.git_servers import GitServer
+from tests.head.projects import Project, a_project, git
+
+FIRST, SECOND = b"first\0" * 5000, b"second\0" * 5000
+
+
+@pytest.fixture
+def database_url() -> str:
+    return ""  # git and files: one database is enough
+
+
+@pytest.fixture(autouse=True)
+def node(a_node: Callable[..., Worker]) -> Worker:
+    return a_node()
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return replace(
+        settings, git_protocols="http", git_local_hosts="127.0.0.1", snapshot_days=30.0, large_file_days=7.0
+    )
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    project = a_project(tmp_path / "project")
+    git(project.remote, "config", "uploadpack.allowAnySHA1InWant", "true")
+    return project
+
+
+@pytest.fixture
+def server(project: Project) -> Iterator[GitServer]:
+    with GitServer(project.remote.parent) as server:
+        yield server
+
+
+@pytest.fixture
+def clean(head: Head) -> Callable[[float], None]:
+    retention = Retention(head.database, Sources(head.data, head.settings))
+    return lambda now: retention.clean(now=now)
+
+
+def pointer_to(content: bytes) -> str:
+    name = hashlib.sha256(content).hexdigest()
+    return f"version https://git-lfs.github.com/spec/v1\noid sha256:{name}\nsize {len(content)}\n"
+
+
+def commit(project: Project, server: GitServer, content: bytes) -> None:
+    server.put(content)
+    project.commit(**{".gitattributes": "*.bin filter=lfs -text\n", "model.bin": pointer_to(content)})
+
+
+def run(head: Head, person: Person, project: Project, server: GitServer) -> dict[str, Any]:
+    """A job that has ended."""
+    number = person.submit(snapshot=project.snapshot(person, remote=server.url()))
+    prepare(head, number)
+    assert person.job(number)["state"] == "waiting", person.job(number)["reason"]
+    person.stop(number)
+    return person.job(number)
+
+
+def cached(head: Head, owner: int | None = None) -> set[str]:
+    files = {path.name for path in head.data.large(owner).rglob("*") if path.is_file()}
+    return {name for name, content in names().items() if content in files}
+
+
+def names() -> dict[str, str]:
+    known = {"first": FIRST, "second": SECOND}
+    return {name: hashlib.sha256(content).hexdigest() for name, content in known.items()}
+
+
+def test_what_no_kept_code_needs_goes_after_the_days_that_are_set(
+    head: Head, anna: Person, project: Project, server: GitServer, clean: Callable[[float], None]
+) -> None:
+    anna.submit()  # of a project without files: that nothing can be looked through there is no reason to stop
+    commit(project, server, FIRST)
+    first = run(head, anna, project, server)
+    commit(project, server, SECOND)
+    second = run(head, anna, project, server)
+    assert cached(head) == {"first", "second"}
+    clean(since := second["since"] + 20 * DAY_S)
+    assert cached(head) == {"first", "second"}  # their code is kept
+    anna.ok(anna.delete(f"/jobs/{first['number']}"))
+    clean(since + 6 * DAY_S)
+    assert cached(head) == {"first", "second"}  # a week from when it was last needed
+    clean(since + 8 * DAY_S)
+    assert cached(head) == {"second"}
+    body = anna.get(f"/jobs/{second['number']}/code").data
+    assert SECOND in body
+    clean(since + 11 * DAY_S)  # by now its code is too old, too
+    clean(since + 18 * DAY_S)
+    assert cached(head) == set()
+
+
+def test_a_job_that_was_run_again_needs_it_too(
+    head: Head, anna: Person, project: Project, server: GitServer, clean: Callable[[float], None]
+) -> None:
+    commit(project, server, FIRST)
+    first = run(head, anna, project, server)
+    again = anna.submit(snapshot=None, reruns=first["number"])
+    prepare(head, again)
+    anna.ok(anna.delete(f"/jobs/{first['number']}"))
+    clean(first["since"] + 100 * DAY_S)
+    clean(first["since"] + 200 * DAY_S)
+    assert cached(head) == {"first"}  # it waits, and does not age
+
+
+def test_what_a_client_was_told_not_to_send_stays_for_a_day_at_least(
+    head: Head, anna: Person, project: Project, server: GitServer
+) -> None:
+    commit(project, server, FIRST)
+    first = run(head, anna, project, server)
+    anna.ok(anna.delete(f"/jobs/{first['number']}"))
+    path = next(head.data.large(None).rglob(names()["first"]))
+    os.utime(path, (0, 0))
+    asked = {"large": [{"oid": names()["first"], "size": len(FIRST)}], "remote": None}
+    assert anna.ok(anna.post("/snapshots/lacking", json=asked))["large"] == []
+    hasty = Sources(head.data, replace(head.settings, large_file_days=0.001))
+    Retention(head.database, hasty).clean(now=path.stat().st_mtime + DAY_S - 60)
+    assert cached(head) == {"first"}
+    Retention(head.database, hasty).clean(now=path.stat().st_mtime + DAY_S + 60)
+    assert cached(head) == set()
+
+
+def test_nothing_goes_if_so_it_is_set(head: Head, anna: Person, project: Project, server: GitServer) -> None:
+    commit(project, server, FIRST)
+    first = run(head, anna, project, server)
+    anna.ok(anna.delete(f"/jobs/{first['number']}"))
+    forever = Sources(head.data, replace(head.settings, large_file_days=0.0))
+    Retention(head.database, forever).clean(now=first["since"] + 10_000 * DAY_S)
+    assert cached(head) == {"first"}
+
+
+def test_one_users_copy_does_not_stay_for_anothers_job(
+    head: Head,
+    anna: Person,
+    a_user: Callable[..., Person],
+    project: Project,
+    server: GitServer,
+    clean: Callable[[float], None],
+) -> None:
+    berta = a_user("berta")
+    commit(project, server, FIRST)
+    server.login = ("oauth2", "t0ken")
+    for person in (anna, berta):
+        person.call("PATCH", "/users/me", json={"set": {f"git.{server.place}": "t0ken"}})
+    hers, mine = run(head, berta, project, server), run(head, anna, project, server)
+    caches = {owner: cached(head, owner) for owner in (1, 2)}
+    assert caches == {1: {"first"}, 2: {"first"}}
+    anna.ok(anna.delete(f"/jobs/{mine['number']}"))
+    clean(hers["since"] + 20 * DAY_S)
+    owners = {job["user"]: owner for owner, job in zip((1, 2), (mine, hers), strict=True)}
+    assert (cached(head, owners["anna"]), cached(head, owners["berta"])) == (set(), {"first"})
+
+
+def test_a_tree_is_looked_through_once_and_what_is_noted_of_it_goes_with_it(
+    head: Head,
+    anna: Person,
+    project: Project,
+    server: GitServer,
+    clean: Callable[[float], None],
+) -> None:
+    commit(project, server, FIRST)
+    first = run(head, anna, project, server)
+    clean(first["since"])
+    note = head.data.large_files() / "needs" / project.tree()
+    assert note.read_text() == names()["first"]
+    note.write_text("")
+    clean(first["since"] + 8 * DAY_S)
+    assert cached(head) == set()  # the note was believed
+    anna.ok(anna.delete(f"/jobs/{first['number']}"))
+    clean(first["since"] + 9 * DAY_S)
+    assert not note.exists()
+
+
+def test_a_store_that_cannot_be_read_lets_nothing_go(
+    head: Head, anna: Person, project: Project, server: GitServer, clean: Callable[[float], None]
+) -> None:
+    commit(project, server, FIRST)
+    first = run(head, anna, project, server)
+    (head.data.store(1) / "config").write_text("[broken")
+    clean(first["since"] + 20 * DAY_S)
+    assert cached(head) == {"first"}
+
+
+def test_who_takes_one_into_use_while_it_is_looked_at_keeps_it(tmp_path: Path) -> None:
+    path = tmp_path / "large"
+    path.touch()
+    os.utime(path, (0, 0))
+    deleting = threading.Thread(target=delete_old, args=(path, 1_000.0))
+    with LAST_USE:  # as a preparation does that finds it in the cache
+        deleting.start()
+        deleting.join(0.2)
+        assert path.exists()
+        os.utime(path, (2_000, 2_000))
+    deleting.join()
+    assert path.exists()
+    delete_old(path, 3_000.0)
+    assert not path.exists()
