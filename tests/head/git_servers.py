@@ -5,8 +5,10 @@ import hashlib
 import json
 import os
 import shutil
+import socket
 import subprocess
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -216,3 +218,50 @@ class SshServer:
 
     def url(self, path: Path) -> str:
         return f"ssh://{os.environ.get('USER') or 'root'}@127.0.0.1:{self.port}{path}"
+
+
+class OnePort:
+    """Sends who connects on to a GitServer or an SshServer, by the first words: both at one host and port."""
+
+    def __init__(self, web: GitServer, ssh: SshServer) -> None:
+        self._ports = {True: ssh.port, False: web.port}
+        self.by_ssh = 0  # how many came so
+
+    def __enter__(self) -> "OnePort":
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self._threads = [threading.Thread(target=self._listen)]
+        self._threads[0].start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:  # grows until the first has ended
+            thread.join()
+        self._listener.close()
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            self._threads.append(threading.Thread(target=self._connect, args=(client,)))
+            self._threads[-1].start()
+
+    def _connect(self, client: socket.socket) -> None:
+        is_ssh = client.recv(4, socket.MSG_PEEK | socket.MSG_WAITALL) == b"SSH-"
+        self.by_ssh += is_ssh
+        with client, socket.create_connection(("127.0.0.1", self._ports[is_ssh])) as server:
+            back = threading.Thread(target=_pump, args=(server, client))
+            back.start()
+            _pump(client, server)
+            back.join()
+
+
+def _pump(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while block := source.recv(1 << 16):
+            target.sendall(block)
+    with suppress(OSError):
+        target.shutdown(socket.SHUT_WR)
