@@ -36,11 +36,17 @@ def command(number: int, other: int | None, as_json: bool) -> Exit:
             found = {"settings": settings, "variables": variables, "diff": _text(head, number, other)}
             output.show_json({"number": number, "other": other, **found})
             return Exit.DONE
-        for name, (before, after) in settings.items():
-            output.show(f"# {name}: {safe(_plain(before))} -> {safe(_plain(after))}")
-        for line in tell_differences(variables) if variables else ():
+        lines = [
+            f"# {name}: {safe(_plain(before))} -> {safe(_plain(after))}"
+            for name, (before, after) in settings.items()
+        ] + (tell_differences(variables) if variables else [])
+        for line in lines:
             output.show(line)
-        _pass_on(_chunks(head, number, other))
+        if not _pass_on(_chunks(head, number, other)) and not lines:
+            same = (
+                f"jobs {number} and {other} do not differ" if other else f"all of job {number} was committed"
+            )
+            output.tell(same)
     return Exit.DONE
 
 
@@ -53,7 +59,8 @@ def _settings(head: Head, number: int, other: int) -> dict[str, tuple[Any, Any]]
 def _asked(record: dict[str, Any]) -> dict[str, Any]:
     ran = sorted({process["image"] for process in record["processes"] if process["image"]})
     code = {name: record["snapshot"][name] for name in CODE}
-    return {**{name: record[name] for name in SETTINGS}, "image digest": ", ".join(ran) or None, **code}
+    asked = {name: record[name] for name in SETTINGS} | {"command": record["command"] or ".compute"}
+    return {**asked, "image digest": ", ".join(ran) or None, **code}
 
 
 def _chunks(head: Head, number: int, other: int | None) -> Iterator[bytes]:
@@ -65,17 +72,22 @@ def _text(head: Head, number: int, other: int | None) -> str:
     return b"".join(_chunks(head, number, other)).decode("utf-8", "backslashreplace")
 
 
-def _pass_on(chunks: Iterable[bytes]) -> None:
+def _pass_on(chunks: Iterable[bytes]) -> bool:
+    """Show a patch; whether there was anything in it."""
+    has_some = False
     if not output.is_terminal():
         sys.stdout.flush()
         for chunk in chunks:
+            has_some = has_some or bool(chunk)
             sys.stdout.buffer.write(chunk)
         sys.stdout.buffer.flush()
-        return
+        return has_some
     for line in _lines(chunks):
+        has_some = True
         colour = next((code for prefix, code in COLOURS if line.startswith(prefix)), "")
         text = safe_log(line.decode("utf-8", "backslashreplace"), colour=False)
         output.show(f"\x1b[{colour}m{text}\x1b[0m" if colour and output.has_colour() else text)
+    return has_some
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:

@@ -7,8 +7,9 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from pit.cli import pit as cli
+from pit.variables import WORDS
 from tests.client.conftest import Pit
-from tests.client.stub_head import StubHead
+from tests.client.stub_head import StubHead, a_process
 
 
 def test_they_go_along_by_value_and_from_ones_own_environment(
@@ -75,14 +76,17 @@ class TestDiff:
     def two(self, connected: StubHead) -> StubHead:
         compared = {"removed": ["OLD"], "added": ["NEW"], "changed": ["LR"], "unknown": []}
         connected.add_job(12)
-        connected.add_job(13, request="[cpu]", image="debian:12")
+        ran = [a_process(image=f"debian@sha256:{name}") for name in ("aa", "bb", "aa")]
+        connected.add_job(13, request="[cpu]", image="debian:12", command="a\nb", processes=ran)
         connected.bodies |= {"/variables": json.dumps(compared).encode(), "/diff": b"diff --git a/x b/x\n"}
         return connected
 
     def test_each_is_a_line_before_the_code(self, two: StubHead, pit_command: Pit) -> None:
         assert pit_command("diff", "12", "13").stdout.splitlines() == [
             "# request: [] -> [cpu]",
+            "# command: .compute -> a\\x0ab",
             "# image: - -> debian:12",
+            "# image digest: - -> debian@sha256:aa, debian@sha256:bb",
             "# variable OLD: set -> -",
             "# variable NEW: - -> set",
             "# variable LR: another value",
@@ -92,7 +96,15 @@ class TestDiff:
     def test_json_has_them_by_how_they_differ(self, two: StubHead, pit_command: Pit) -> None:
         document = json.loads(pit_command("diff", "12", "13", "--json").stdout)
         assert document["variables"]["changed"] == ["LR"]
-        assert document["settings"] == {"request": ["[]", "[cpu]"], "image": [None, "debian:12"]}
+        assert document["settings"]["request"] == ["[]", "[cpu]"]
+        assert document["settings"]["image"] == [None, "debian:12"]
+        assert document["diff"] == "diff --git a/x b/x\n"
+
+    def test_that_nothing_differs_is_told(self, two: StubHead, pit_command: Pit) -> None:
+        two.bodies |= {"/diff": b"", "/variables": json.dumps({name: [] for name in WORDS}).encode()}
+        same = pit_command("diff", "12", "12")
+        assert (same.exit_code, same.stdout, same.stderr) == (0, "", "pit: jobs 12 and 12 do not differ\n")
+        assert pit_command("diff", "12").stderr == "pit: all of job 12 was committed\n"
 
     def test_one_job_alone_is_its_code(self, two: StubHead, pit_command: Pit) -> None:
         assert pit_command("diff", "12").stdout == "diff --git a/x b/x\n"

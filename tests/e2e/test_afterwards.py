@@ -54,7 +54,7 @@ def test_two_jobs_differ_in_code_and_settings(cluster: Cluster, dirty: int) -> N
     told = cluster.ok("diff", str(dirty), str(other))
     assert "# title: dirty -> a job\n" in told
     assert "# request: [] -> [cpu]\n" in told
-    assert "# command: - -> true\n" in told
+    assert "# command: .compute -> true\n" in told
     assert "-untracked\n+another\n" in told
     document = cluster.json("diff", str(dirty), str(other))
     assert document["settings"]["request"] == ["[]", "[cpu]"]
