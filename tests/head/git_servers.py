@@ -29,14 +29,17 @@ class GitServer:
     href: str = ""  # of a large file, where it is not this server that has it
     redirect: str = ""  # where every request is sent on to
     silent: bool = False  # takes requests and never answers
+    dribbles: bool = False  # answers a byte at a time, and never to the end
     cut: int = 0  # how many bytes of a pack are left away at its end
     secret: str = ""  # to be looked for in all command lines whenever a request comes
     seen: list[str] = field(default_factory=list)  # requests
     leaks: list[str] = field(default_factory=list)  # command lines with the secret
     host: str = "127.0.0.1"
+    port: int = 0  # any that is free
 
     def __enter__(self) -> "GitServer":
-        self._server = ThreadingHTTPServer((self.host, 0), _handler(self))
+        self._server = ThreadingHTTPServer((self.host, self.port), _handler(self))
+        self.port = int(self._server.server_address[1])
         self._server.daemon_threads = True
         self._released = threading.Event()
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
@@ -52,10 +55,6 @@ class GitServer:
         self._thread.join()
 
     @property
-    def port(self) -> int:
-        return int(self._server.server_address[1])
-
-    @property
     def place(self) -> str:
         return f"{self.host}:{self.port}"
 
@@ -67,8 +66,9 @@ class GitServer:
         self.large[name] = content
         return name
 
-    def wait(self) -> None:
-        self._released.wait(60)
+    def wait(self, seconds: float = 60) -> bool:
+        """Whether the test is over."""
+        return self._released.wait(seconds)
 
 
 def _handler(server: GitServer) -> type[BaseHTTPRequestHandler]:
@@ -83,6 +83,8 @@ def _handler(server: GitServer) -> type[BaseHTTPRequestHandler]:
             if server.silent:
                 server.wait()
                 self.close_connection = True
+            elif server.dribbles:
+                self.dribble()
             elif server.redirect:
                 self.answer(302, b"", Location=server.redirect + self.path)
             elif server.login and not self.is_logged_in():
@@ -131,6 +133,16 @@ def _handler(server: GitServer) -> type[BaseHTTPRequestHandler]:
             if server.cut and self.command == "POST" and b"PACK" in content:
                 content = content[: -server.cut]
             self.answer(int(headers.pop("Status", "200").split()[0]), content, **headers)
+
+        def dribble(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "application/x-git-upload-pack-advertisement")
+            self.send_header("Content-Length", str(1 << 40))
+            self.end_headers()
+            with suppress(OSError):
+                while not server.wait(0.05):
+                    self.wfile.write(b"0")
+            self.close_connection = True
 
         def answer(self, status: int, body: bytes, **headers: str) -> None:
             self.send_response(status)

@@ -70,6 +70,9 @@ def run(head: Head, person: Person, project: Project, tree: str, objects: list[s
         b".GIT",
         b".Git",
         b"git~1",
+        b"GIT~1",
+        b".git::$INDEX_ALLOCATION",
+        b".git\\x",
         b".git.",
         b".git ",
         b".g\xe2\x80\x8cit",  # with a zero-width character

@@ -4,6 +4,7 @@ import hashlib
 import io
 import os
 import shutil
+import socket
 import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -223,6 +224,27 @@ def test_a_server_cannot_send_the_head_to_an_address_that_is_refused(
         record = run(head, anna, project, server.url())
         assert record["reason"].startswith("the head does not talk to 127.0.0.2, which is 127.0.0.2")
         assert sentinel.seen == []
+
+
+def test_a_name_that_leads_elsewhere_the_next_time_is_not_followed(
+    head: Head,
+    anna: Person,
+    project: Project,
+    server: GitServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """S24: the head connects to the very address that it has checked, and asks for the name once."""
+    real, good = socket.getaddrinfo, iter(["127.0.0.1", "127.0.0.1"])  # for git, and for the large files
+
+    def look_up(host: str, *rest: Any, **options: Any) -> Any:
+        return real(next(good, "127.0.0.2") if host == "git.test" else host, *rest, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    with GitServer(tmp_path, host="127.0.0.2", port=server.port) as sentinel:
+        tree = source(head, run(head, anna, project, f"http://git.test:{server.port}/remote.git"))
+        assert (tree / "sub/model.bin").read_bytes() == CONTENT
+        assert (sentinel.seen, next(good, None)) == ([], None)
 
 
 def test_a_redirect_to_an_address_that_is_allowed_is_followed_without_the_login(

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pit_server.app import create_app
 from pit_server.head import Head
 from pit_server.settings import Settings
 from pit_server.store.remote import parse
@@ -62,6 +64,31 @@ def test_remotes_that_are_options_or_programs_are_refused(anna: Person) -> None:
         remote: answer.json for remote in remotes if (answer := answer_to(anna, remote)).status_code != 422
     }
     assert odd == {}
+
+
+@pytest.mark.parametrize("protocols", ["https,ssh", "https,http,ssh,git,file"])
+def test_of_such_remotes_nothing_is_run(
+    head: Head, anna: Person, settings: Settings, tmp_path: Path, protocols: str
+) -> None:
+    """S20, S22, S23: whatever an admin allows, and though git would be in a directory of the test's."""
+    app = create_app(replace(head, settings=replace(settings, git_protocols=protocols)))
+    person, canary = Person(app, anna.name, anna.token), tmp_path / "canary"
+    script = tmp_path / "x"
+    script.write_text(f"#!/bin/sh\ntouch {canary}\n")
+    script.chmod(0o755)
+    for remote in (
+        f"--upload-pack=touch {canary};",
+        f"-u{script}",
+        f"ext::sh -c touch% {canary}",
+        f"ssh://-oProxyCommand={script}/y",
+        f"ssh://git@-oProxyCommand={script}/y",
+        f"-oProxyCommand={script}:y",
+    ):
+        assert answer_to(person, remote).json["code"] == "bad_remote", remote
+        assert offer_to(person, remote).json["code"] == "bad_remote", remote
+        asked = {"objects": [HASH], "remote": remote}
+        assert person.post("/snapshots/lacking", json=asked).json["code"] == "bad_remote", remote
+    assert not canary.exists()
 
 
 def test_a_host_that_is_an_option_is_refused_behind_a_user_name_too(anna: Person) -> None:

@@ -132,6 +132,7 @@ def test_a_wrong_request_is_shown_with_a_caret(anna: Person) -> None:
 
 
 def test_hashes_that_are_none_are_refused(anna: Person) -> None:
+    """S21"""
     for text in (
         "--upload-pack=x",
         "HEAD",
