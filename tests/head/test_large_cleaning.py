@@ -3,6 +3,7 @@
 import hashlib
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -88,6 +89,12 @@ def names() -> dict[str, str]:
     return {name: hashlib.sha256(content).hexdigest() for name, content in known.items()}
 
 
+def lacked(person: Person) -> list[str]:
+    """What a client that has the first one is told to send of it."""
+    asked = {"large": [{"oid": names()["first"], "size": len(FIRST)}], "remote": None}
+    return [file["oid"] for file in person.ok(person.post("/snapshots/lacking", json=asked))["large"]]
+
+
 def test_what_no_kept_code_needs_goes_after_the_days_that_are_set(
     head: Head, anna: Person, project: Project, server: GitServer, clean: Callable[[float], None]
 ) -> None:
@@ -132,12 +139,12 @@ def test_what_a_client_was_told_not_to_send_stays_for_a_day_at_least(
     anna.ok(anna.delete(f"/jobs/{first['number']}"))
     path = next(head.data.large(None).rglob(names()["first"]))
     os.utime(path, (0, 0))
-    asked = {"large": [{"oid": names()["first"], "size": len(FIRST)}], "remote": None}
-    assert anna.ok(anna.post("/snapshots/lacking", json=asked))["large"] == []
+    before = time.time()
+    assert lacked(anna) == []
     hasty = Sources(head.data, replace(head.settings, large_file_days=0.001))
-    Retention(head.database, hasty).clean(now=path.stat().st_mtime + DAY_S - 60)
+    Retention(head.database, hasty).clean(now=before + DAY_S - 1)
     assert cached(head) == {"first"}
-    Retention(head.database, hasty).clean(now=path.stat().st_mtime + DAY_S + 60)
+    Retention(head.database, hasty).clean(now=time.time() + DAY_S + 1)
     assert cached(head) == set()
 
 
@@ -216,3 +223,34 @@ def test_who_takes_one_into_use_while_it_is_looked_at_keeps_it(tmp_path: Path) -
     assert path.exists()
     delete_old(path, 3_000.0)
     assert not path.exists()
+
+
+def test_jobs_that_are_prepared_while_it_is_cleaned_all_get_their_files(
+    head: Head,
+    anna: Person,
+    project: Project,
+    server: GitServer,
+    clean: Callable[[float], None],
+    in_thread: Callable[..., Callable[[], None]],
+) -> None:
+    commit(project, server, FIRST)
+    first = run(head, anna, project, server)
+    anna.ok(anna.delete(f"/jobs/{first['number']}"))
+    server.large.clear()  # what goes from the cache is nowhere any more
+    path = next(head.data.large(None).rglob(names()["first"]))
+    for round_ in range(5):
+        project.write("note.txt", str(round_))  # a tree that nobody knows yet, with the same large file
+        number = anna.submit(snapshot=project.snapshot(anna, remote=server.url()))
+        os.utime(path, (0, 0))
+        assert lacked(anna) == []  # as a client asks before it submits
+        begun = [
+            in_thread(lambda: clean(first["since"])),
+            in_thread(lambda number=number: prepare(head, number)),
+        ]
+        for done in begun:
+            done()
+        assert anna.job(number)["state"] == "waiting", anna.job(number)["reason"]
+        tree = head.data.attempt(number, 1) / "src"
+        assert (tree / "model.bin").read_bytes() == FIRST
+        anna.stop(number)
+        anna.ok(anna.delete(f"/jobs/{number}"))
