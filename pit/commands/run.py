@@ -81,7 +81,6 @@ def command(
     its log lines, then its record at the end.
     """
     parsed = _parse_request(request, "") if request is not None else None
-    variables = parse_env(env)
     project = Folder(Path.cwd()) if archive else Project.find(Path.cwd())
     if is_dry:
         with shoot(project, include, with_remote=not bundle) as shot:
@@ -94,7 +93,7 @@ def command(
         private=private,
         continues=continues,
         image=image or _default_image(project),
-        variables=variables,
+        variables=parse_env(env),
     )
     with open_head() as head, shoot(project, include, with_remote=not bundle) as shot:
         if wish.command is None and not shot.has(COMPUTE_FILE):
