@@ -33,8 +33,10 @@ def list_pointers(project: Project, entries: list[Entry]) -> list[Pointer]:
     if not entries:
         return []
     asked = b"\n".join(entry.blob for entry in entries) + b"\n"
-    sizes = project.run("cat-file", "--batch-check=%(objectsize)", stdin=asked).split()
-    small = [entry for entry, size in zip(entries, sizes, strict=True) if int(size) <= MAX_POINTER]
+    sizes = project.run("cat-file", "--batch-check=%(objectsize)", stdin=asked).split(b"\n")
+    # One that is missing, as in a partial clone, has no size.
+    sized = [(entry, int(size)) for entry, size in zip(entries, sizes, strict=False) if size.isdigit()]
+    small = [entry for entry, size in sized if size <= MAX_POINTER]
     texts = project.run("cat-file", "--batch", stdin=b"".join(entry.blob + b"\n" for entry in small))
     pointers, position = [], 0
     for entry in small:
@@ -92,7 +94,10 @@ def _leave_alone(scratch: Scratch, paths: list[bytes]) -> None:
 def _has_content(project: Project, pointer: Pointer) -> bool:
     """Whether the file in the work tree is what the pointer stands for."""
     path = Path(os.fsdecode(os.path.join(os.fsencode(project.top), pointer.entry.path)))  # noqa: PTH118
-    if path.is_symlink() or not path.is_file() or path.stat().st_size != pointer.content.size:
+    try:
+        if path.is_symlink() or not path.is_file() or path.stat().st_size != pointer.content.size:
+            return False
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == pointer.content.oid
+    except OSError:  # gone meanwhile, or not to be read: who adds it tells
         return False
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest() == pointer.content.oid

@@ -1,6 +1,7 @@
 """The git project around a directory: its settings, history and remotes. Nothing in it is ever changed."""
 
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,9 +30,23 @@ for _name in (
 
 # A hook or a monitor of the user's must not run, nor an index be written in parts.
 _PLAIN = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.safecrlf=false")
-_WHOLE = ("-c", "core.splitIndex=false", "-c", "advice.addEmbeddedRepo=false")
+_WHOLE = (
+    "-c",
+    "core.splitIndex=false",
+    "-c",
+    "core.untrackedCache=false",
+    "-c",
+    "advice.addEmbeddedRepo=false",
+)
+# Objects as they are, not what `git replace` shows in their place: the head knows only those.
+# Nor is anything fetched for the user: what a partial clone has not got is not in his work tree.
+_ENV = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_NO_LAZY_FETCH": "1"}
 PATHS = ("HEAD", "index", "objects", "info/exclude", "info/attributes", "lfs/objects")
 _BRANCH = "ref: refs/heads/"
+_MISSING = re.compile(
+    r"(?:missing \w+ object|unable to read(?: tree)?|could not fetch|bad \w+ object|invalid object \d+)"
+    r" [('\"]?([0-9a-f]{40})"
+)
 
 
 @dataclass(frozen=True)
@@ -84,7 +99,7 @@ class Project:
             with _as_file(stdin) as file:
                 _, printed, said = self._git.execute(
                     ["git", *_PLAIN, *_WHOLE, *arguments],
-                    env={"GIT_OPTIONAL_LOCKS": "0", **(env or {})},
+                    env={**_ENV, **(env or {})},
                     istream=file,
                     output_stream=stdout,
                     stdout_as_string=False,
@@ -127,17 +142,33 @@ class Project:
     def setting(self, name: str) -> str:
         return self.config.get(name, [""])[-1]
 
+    @property
+    def is_partial(self) -> bool:
+        """Whether objects may be missing that only its remote has."""
+        return bool(self.setting("extensions.partialclone")) or any(
+            name.startswith("remote.") and name.endswith((".promisor", ".partialclonefilter"))
+            for name in self.config
+        )
+
+    @cached_property
+    def _layout(self) -> tuple[dict[str, Path], tuple[str, ...]]:
+        """Both in one question, for each takes git longer to begin than to answer."""
+        asked = [word for name in PATHS for word in ("--git-path", name)]
+        printed = self.lines("rev-parse", *asked, "--revs-only", "HEAD^{commit}", "HEAD^{tree}")
+        return dict(zip(PATHS, map(self.top.__truediv__, printed), strict=False)), tuple(
+            printed[len(PATHS) :]
+        )
+
     @cached_property
     def paths(self) -> dict[str, Path]:
         """Where the repository keeps what is in `PATHS`."""
-        asked = [word for name in PATHS for word in ("--git-path", name)]
-        return dict(zip(PATHS, map(self.top.__truediv__, self.lines("rev-parse", *asked)), strict=True))
+        return self._layout[0]
 
     @cached_property
     def head(self) -> tuple[str, str] | None:
         """HEAD's commit and its tree; None in a repository without commits."""
-        found = self.get_line("log", "-1", "--format=%H %T", "--no-show-signature", "HEAD")
-        return tuple(found.split()) if found else None  # type: ignore[return-value]
+        found = self._layout[1]
+        return (found[0], found[1]) if len(found) == 2 else None
 
     @cached_property
     def branch(self) -> str | None:
@@ -232,6 +263,14 @@ def _git_problem(arguments: Sequence[str], error: git.GitCommandError) -> Proble
     stderr = error.stderr.decode("utf-8", "replace") if isinstance(error.stderr, bytes) else str(error.stderr)
     # GitPython wraps what git said as `stderr: '…'`.
     said = stderr.strip().removeprefix("stderr:").strip().strip("'").strip()
-    words = [line.removeprefix("fatal: ").removeprefix("error: ") for line in said.splitlines()]
+    if missing := _MISSING.search(said):
+        return Problem(
+            "not_whole",
+            f"object {missing[1][:12]} of this repository is not here, as in a partial clone, or lost",
+            "`git fetch --refetch --no-filter` brings all that the remote has, once it can be reached",
+        )
+    lines = [line for line in said.splitlines() if not line.startswith("warning: ")] or said.splitlines()
+    words = [line.removeprefix("fatal: ").removeprefix("error: ") for line in lines]
     first = words[0] if words else f"exit code {error.status}"
-    return Problem("git", f"`git {arguments[0]}`: {first}", "\n".join(words[1:5]))
+    verb = next(argument for argument in arguments if argument != "-c" and "=" not in argument)
+    return Problem("git", f"`git {verb}`: {first}", "\n".join(words[1:5]))

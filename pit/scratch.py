@@ -1,12 +1,11 @@
 """A git directory of our own over the user's work tree.
 
-It sees the user's objects and begins with a copy of his index; all that is written goes into it, so
-his index, objects, stash and refs stay as they are. None of his attributes, filters and hooks count:
+It sees the user's objects and, once it began, has a copy of his index; all that is written goes into it,
+so his index, objects, stash and refs stay as they are. None of his attributes, filters and hooks count:
 a file becomes an object byte by byte.
 """
 
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -14,11 +13,14 @@ from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 
+from pit.ignoring import IGNORE_FILE, exactly
+from pit.looking import folds_case
 from pit.project import Project
+from pit.trouble import unreadable
+from pit_protocol.problem import Problem
 
 # `!` and not `-` for what takes a value: a `false` there is an error to git.
 RAW = "* -text !eol !crlf !ident !filter !working-tree-encoding\n"
-IGNORE_FILE = ".pitignore"
 # What git must know of the work tree's file system, and of what the user ignores everywhere.
 CARRIED = (
     "core.filemode",
@@ -50,26 +52,26 @@ class Entry:
 
 
 class Scratch:
-    def __init__(self, project: Project, place: Path) -> None:
+    def __init__(self, project: Project, place: Path, ignored: bytes = b"") -> None:
         self.project, self.directory = project, place
+        self.ignored = ignored + _own_patterns(project)  # what only pit is to ignore
         (place / "objects" / "info").mkdir(parents=True)
         (place / "refs").mkdir()
         (place / "info").mkdir()
         (place / "HEAD").write_text("ref: refs/heads/scratch\n")
         (place / "config").write_text(CONFIG + _carried(project), errors="surrogateescape")
         (place / "info" / "attributes").write_text(RAW)
-        (place / "info" / "exclude").write_bytes(_excludes(project))
+        (place / "info" / "exclude").write_bytes(_excludes(project) + self.ignored)
         self._env = {"GIT_DIR": str(place), "GIT_WORK_TREE": str(project.top)}
         if "objects" in project.paths:
             self.see(project.paths["objects"])
-        self.begin_anew()
 
     @property
     def objects(self) -> Path:
         return self.directory / "objects"
 
-    def begin_anew(self) -> None:
-        """Forget what was done to the index."""
+    def begin(self) -> None:
+        """Take the user's index; what was done to one before is forgotten."""
         if "index" in self.project.paths:
             _copy_index(self.project.paths["index"], self.directory)
 
@@ -109,7 +111,17 @@ class Scratch:
     def ignore(self, paths: Iterable[bytes]) -> None:
         """Add exactly these paths to what is not taken."""
         with (self.directory / "info" / "exclude").open("ab") as file:
-            file.writelines(b"/" + re.sub(rb"([\\\\*?\\[!# ])", rb"\\\1", path) + b"\n" for path in paths)
+            file.writelines(exactly(path) + b"\n" for path in paths)
+
+    def list_ignored(self, paths: list[bytes]) -> set[bytes]:
+        """Those of the paths that are not to be taken."""
+        if not paths:
+            return set()
+        try:
+            asked = b"\0".join(paths)
+            return set(self.run("check-ignore", "--no-index", "-z", "--stdin", stdin=asked).split(b"\0"))
+        except Problem:  # git's way to say that none is
+            return set()
 
     def pack(self, listing: Path, target: Path) -> None:
         """The objects of the listing, as one file that is the same each time."""
@@ -130,8 +142,7 @@ def parse_entries(listing: bytes) -> list[Entry]:
 
 def _carried(project: Project) -> str:
     # Not what the repository says: with a disk that tells `a` from `A`, git would lose one of them.
-    folds_case = (project.top / ".GIT").exists()
-    cases = f"ignorecase = {str(folds_case).lower()}\n"
+    cases = f"ignorecase = {str(folds_case(project)).lower()}\n"
     lines = [
         f"{name[5:]} = {_config_value(project.setting(name))}\n" for name in CARRIED if project.setting(name)
     ]
@@ -143,9 +154,17 @@ def _config_value(text: str) -> str:
 
 
 def _excludes(project: Project) -> bytes:
-    """What the repository ignores by its own settings, and what only pit is to ignore."""
-    files = (project.paths.get("info/exclude"), project.top / IGNORE_FILE)
-    return b"\n".join(file.read_bytes() for file in files if file and file.is_file()) + b"\n"
+    """What the repository ignores by its own settings."""
+    file = project.paths.get("info/exclude")
+    return file.read_bytes() + b"\n" if file and file.is_file() else b""
+
+
+def _own_patterns(project: Project) -> bytes:
+    file = project.top / IGNORE_FILE
+    try:
+        return file.read_bytes() + b"\n" if file.is_file() else b""
+    except OSError:
+        raise unreadable(IGNORE_FILE) from None
 
 
 def _copy_index(index: Path, place: Path) -> None:

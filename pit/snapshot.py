@@ -11,8 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from pit.looking import Look
 from pit.project import Base, Folder, Project, secret_in
 from pit.worktree import EMPTY_TREE, RAW_DIFF, Taken, take
+from pit_protocol.problem import Problem
 from pit_protocol.submission import Demand, LargeFile, Offer, Snapshot
 
 NAMED_FILES = 5
@@ -27,15 +29,17 @@ class Shot:
         self, project: Project, place: Path, include: Sequence[str] = (), *, with_remote: bool = True
     ) -> None:
         self.notes: list[str] = []  # what the user should know of it
+        look = None if isinstance(project, Folder) else Look(project)
         if project.setting("extensions.objectformat") == "sha256":
             self.notes.append("this repository names objects by sha256: all files are sent, without history")
             project = Folder(project.top)
         self.project = project
         self._place, self._include = place, tuple(include)
         with ThreadPoolExecutor(1) as pool:
-            asked = pool.submit(project.find_base) if with_remote else None
-            self.taken = take(project, place / "taken", include=self._include)
+            asked = pool.submit(project.find_base) if with_remote and project.head else None
+            self.taken = take(project, place / "taken", include=self._include, look=look)
             self.base = self._usable(asked.result() if asked else None)
+        self.commit, self.committed = project.head, self.taken.committed
         self.history = project.history(self.base)
         self.notes += list(_warnings(self.taken))
 
@@ -62,17 +66,29 @@ class Shot:
 
     def objects(self, demand: Demand) -> dict[str, str]:
         """What the head lacks at most, each with a path that it is found at."""
-        # HEAD as git has it, too: it may be the base of what comes next.
-        own = self.project.head[1] if self.project.head else None
-        wanted = list(dict.fromkeys(tree for tree in (self.tree, self.taken.committed, own) if tree))
         here = [self.tree] if demand.complete else []
         here += [self._base_tree(demand.base)] if demand.base else []
+        try:
+            # HEAD as git has it, too: it may be the base of what comes next.
+            found = self._list(here, self.tree, self.committed, self.commit[1] if self.commit else None)
+        except Problem:
+            if not self.project.is_partial:
+                raise
+            found = self._list(here, self.tree)
+            self.notes.append(
+                "this is a partial clone, and not all of its commit is here: only the files are sent"
+            )
+            self.commit = self.committed = None
+        if self.commit and self.commit[0] != demand.base:
+            found[self.commit[0]] = ""
+        return found
+
+    def _list(self, here: Sequence[str], *trees: str | None) -> dict[str, str]:
+        """The objects of these trees, but not those of trees that are `here`."""
+        wanted = list(dict.fromkeys(tree for tree in trees if tree))
         printed = self.taken.scratch.run("rev-list", "--objects", *wanted, *(f"^{tree}" for tree in here))
         lines = (line.partition(b" ") for line in printed.split(b"\n") if line)
-        found = {name.decode(): os.fsdecode(path) for name, _, path in lines}
-        if self.project.head and self.project.head[0] != demand.base:
-            found[self.project.head[0]] = ""
-        return found
+        return {name.decode(): os.fsdecode(path) for name, _, path in lines}
 
     def pack(self, objects: Iterable[tuple[str, str]]) -> Path:
         """A file with these objects; always the same, so that a broken transfer can be taken up again."""
@@ -87,8 +103,8 @@ class Shot:
         base = None if demand.why else self.base  # a remote that is of no use to the head is none
         return Snapshot(
             tree=self.tree,
-            commit=project.head[0] if project.head else None,
-            committed=self.taken.committed,
+            commit=self.commit[0] if self.commit else None,
+            committed=self.committed,
             base=demand.base,
             remote=base.remote.url if base else None,
             remote_name=base.remote.name if base else None,
@@ -100,16 +116,17 @@ class Shot:
     def differences(self) -> list[tuple[str, bytes]]:
         """Each file that is not as committed: git's letter, or `?` for an untracked one."""
         untracked = {change.path for change in self.taken.changes if change.is_untracked}
-        words = self.taken.scratch.run(*RAW_DIFF, self.taken.committed or EMPTY_TREE, self.tree).split(b"\0")
+        words = self.taken.scratch.run(*RAW_DIFF, self.committed or EMPTY_TREE, self.tree).split(b"\0")
         pairs = zip(words[::2], words[1::2], strict=False)
         return [("?" if path in untracked else facts[-1:].decode(), path) for facts, path in pairs]
 
     def count_lines(self) -> int:
         """Lines that were added or deleted, but not committed."""
-        committed = self.taken.committed
-        if committed is None or committed == self.tree:
+        if self.committed is None or self.committed == self.tree:
             return 0
-        numbers = self.taken.scratch.run("diff-tree", *_EXACT, "--numstat", committed, self.tree)
+        # A partial clone need not have what is not checked out, to count its lines.
+        counted = ("--numstat", "--diff-filter=d") if self.project.is_partial else ("--numstat",)
+        numbers = self.taken.scratch.run("diff-tree", *_EXACT, *counted, self.committed, self.tree)
         # A binary file has `-` in both columns.
         pairs = (line.split(b"\t", 2)[:2] for line in numbers.splitlines())
         return sum(int(number) for pair in pairs for number in pair if number.isdigit())
@@ -132,6 +149,8 @@ def digest(path: Path) -> str:
 def _warnings(taken: Taken) -> Iterator[str]:
     if taken.unmerged:
         yield f"conflicts are not resolved in {_named(taken.unmerged)}; they go along with their marks"
+    if taken.odd:
+        yield f"left out, for they are neither files, directories nor links: {_named(taken.odd)}"
     if taken.left_out:
         yield f"left out, for they look like secrets: {_named(taken.left_out)}; `--include NAME` sends them"
     untracked = [change.path for change in taken.changes if change.is_untracked]

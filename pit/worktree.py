@@ -3,14 +3,16 @@
 import fnmatch
 import os
 from collections.abc import Container, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pit.exactness import Adjusted, adjust, has_attributes, is_plain
+from pit.ignoring import patterns_below
 from pit.large import Pointer
+from pit.looking import Look, scan
 from pit.project import Folder, Project
 from pit.scratch import SUBMODULE, Entry, Scratch, parse_entries
+from pit.trouble import Unsteady, explain, refuse_unreadable, unreadable
 from pit_protocol.problem import Problem
 
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -23,6 +25,8 @@ SECRET_NAMES = (
     *(".npmrc", "kubeconfig", "secrets.yaml", "secrets.yml", "secrets.json", "service-account*.json"),
 )
 HARMLESS_NAMES = (".env.example", ".env.sample", ".env.template", ".env.dist")
+TRIES = 3  # of a work tree in which something changes
+MOST_NAMED = 100  # paths for git to look at; with more it is faster to look at all
 
 
 class _All(Container[str]):
@@ -51,78 +55,113 @@ class Taken:
     pointers: tuple[Pointer, ...]
     left_out: tuple[bytes, ...]  # untracked files that look like secrets
     unmerged: tuple[bytes, ...]  # files with conflicts, taken with their marks
+    odd: tuple[bytes, ...]  # neither file, directory nor link: not taken
 
 
-def take(project: Project, place: Path, *, embed: Container[str] = (), include: Sequence[str] = ()) -> Taken:
-    """Write the work tree's objects into `place`; large files in `embed` with their content."""
-    scratch = Scratch(project, place)
-    listing, adjusted, nested = _add_all(project, scratch, embed)
+@dataclass
+class _Added:
+    """What is in the scratch index, once it is as the work tree."""
+
+    listing: bytes = b""  # what was in it before
+    adjusted: Adjusted = field(default_factory=Adjusted)
+    nested: tuple[bytes, ...] = ()  # repositories inside that have no commit
+    odd: tuple[bytes, ...] = ()  # neither file, directory nor link
+    is_clean: bool = False  # as in HEAD: there is no need for a scratch index
+
+
+def take(
+    project: Project,
+    place: Path,
+    *,
+    embed: Container[str] = (),
+    include: Sequence[str] = (),
+    ignored: bytes = b"",
+    look: Look | None = None,
+) -> Taken:
+    """Write the work tree's objects into `place`; large files in `embed` with their content.
+
+    `ignored` are patterns of projects around this one.
+    """
+    scratch = Scratch(project, place, ignored)
+    added = _add_all(project, scratch, embed, look)
     before = project.head[1] if project.head else EMPTY_TREE
-    tree = scratch.line("write-tree")
-    changes = _changes(scratch, before, tree, listing) if tree != before else []
+    tree = before if added.is_clean else scratch.line("write-tree")
+    changes = _changes(scratch, before, tree, added.listing) if tree != before else []
     left_out = [change.path for change in changes if _is_secret(change, include)]
     scratch.forget(left_out)
-    inner = _flatten(scratch, listing, changes, nested, include)
-    committed = _committed(project, scratch, adjusted, inner) if project.head else None
+    inner = _flatten(scratch, added, changes, include)
+    committed = _committed(project, scratch, added.adjusted, inner) if project.head else None
     return Taken(
         scratch,
         scratch.line("write-tree") if left_out or inner else tree,
         committed,
         tuple(change for change in changes if change.path not in left_out and change.path not in inner)
         + tuple(_below(path, change) for path, sub in inner.items() for change in sub.changes),
-        adjusted.pointers,
-        (*left_out, *(path + b"/" + name for path, sub in inner.items() for name in sub.left_out)),
-        tuple({entry.path for entry in parse_entries(listing) if entry.tag == b"M"})
-        if b"\0M " in b"\0" + listing
-        else (),
+        added.adjusted.pointers,
+        (*left_out, *_inside(inner, "left_out")),
+        _unmerged(added.listing),
+        (*_odd(scratch, added, changes), *_inside(inner, "odd")),
     )
 
 
-def _add_all(
-    project: Project, scratch: Scratch, embed: Container[str]
-) -> tuple[bytes, Adjusted, tuple[bytes, ...]]:
-    """Bring the scratch index up to the work tree; what was in it, and repositories inside without commit."""
-    if isinstance(project, Folder):
-        return b"", Adjusted(), _add(scratch)
-    listed = ("ls-files", "-s", "-v", "-z")
-    if has_attributes(project):
-        listing = project.run(*listed)
+def _add_all(project: Project, scratch: Scratch, embed: Container[str], look: Look | None) -> _Added:
+    """Bring the scratch index up to the work tree."""
+    for tried in range(TRIES):
+        try:
+            if isinstance(project, Folder):
+                return _Added(nested=_add(scratch))
+            return _add_known(project, scratch, embed, look or Look(project))
+        except Unsteady:
+            if tried == TRIES - 1:
+                raise
+            look = None
+    raise AssertionError("unreachable")
+
+
+def _add_known(project: Project, scratch: Scratch, embed: Container[str], look: Look) -> _Added:
+    """By what git says itself, where that can be trusted; else each file is looked at."""
+    added = _Added(look.listing)
+    added.odd, attributes = scan(os.fsencode(project.top), look.folders())
+    if (
+        attributes
+        or has_attributes(project)
+        or not is_plain(project, added.listing)
+        or b"!" in scratch.ignored
+    ):
+        scratch.begin()
+        added.adjusted = adjust(project, scratch, added.listing, embed)
+        paths: Sequence[bytes] = (b".",)
     else:
-        # Both at once, for mostly the index is good as it is.
-        with ThreadPoolExecutor(1) as pool:
-            asked = pool.submit(project.run, *listed)
-            nested = _add(scratch)
-            listing = asked.result()
-        if is_plain(project, listing):
-            return listing, Adjusted(), nested
-        scratch.begin_anew()
-    adjusted = adjust(project, scratch, listing, embed)
-    return listing, adjusted, _add(scratch)
+        status = look.status
+        if status and status.is_clean and b" 160000 " not in added.listing:
+            added.is_clean = True
+            return added
+        scratch.begin()
+        paths = [path for path in status.differing if path not in added.odd] if status else (b".",)
+        if len(paths) > MOST_NAMED or scratch.ignored:  # git refuses to add by name what is ignored
+            paths = (b".",)
+    scratch.forget([path for path in added.odd if _is_tracked(path, added.listing)])
+    added.nested = _add(scratch, paths)
+    return added
 
 
-def _add(scratch: Scratch) -> tuple[bytes, ...]:
+def _add(scratch: Scratch, paths: Sequence[bytes] = (b".",)) -> tuple[bytes, ...]:
+    """Add what differs; returns repositories inside that git does not add."""
+    if not paths:
+        return ()
+    command = ("--literal-pathspecs", "add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul")
     try:
-        scratch.run("add", "-A", "--", ".", warn=_refuse_unreadable)
+        scratch.run(*command, stdin=b"\0".join(paths), warn=refuse_unreadable)
     except Problem as problem:
         if "does not have a commit checked out" not in problem.message + problem.hint:
-            raise
-        # A repository without commits inside of this one is nothing to git.
-        others = scratch.run("ls-files", "--others", "--exclude-standard", "-z").split(b"\0")
-        nested = tuple(name[:-1] for name in others if name.endswith(b"/"))
-        scratch.ignore(nested)
-        scratch.run("add", "-A", "--", ".", warn=_refuse_unreadable)
-        return nested
-    return ()
-
-
-def _refuse_unreadable(said: str) -> None:
-    """Raise a Problem for a directory that git passed over: what it holds would silently be left out."""
-    found = next((line for line in said.splitlines() if "could not open directory" in line), "")
-    if found:
-        name = found.partition("'")[2].rpartition("'")[0]
-        raise Problem(
-            "unreadable", f"{name} cannot be read", "`chmod` it, or name it in .gitignore or .pitignore"
-        )
+            raise explain(problem) from problem
+    else:
+        return ()
+    # A repository without commits inside of this one is nothing to git.
+    others = scratch.run("ls-files", "--others", "--exclude-standard", "-z").split(b"\0")
+    nested = tuple(name[:-1] for name in others if name.endswith(b"/"))
+    scratch.ignore(nested)
+    return (*nested, *_add(scratch))
 
 
 def _changes(scratch: Scratch, before: str, tree: str, listing: bytes) -> list[Change]:
@@ -130,8 +169,7 @@ def _changes(scratch: Scratch, before: str, tree: str, listing: bytes) -> list[C
     changes = []
     for facts, path in zip(words[::2], words[1::2], strict=False):
         _, mode, _, _, letter = facts.split(b" ")
-        known = b"\t" + path + b"\0" in listing
-        changes.append(Change(letter.decode(), path, mode, not known and letter == b"A"))
+        changes.append(Change(letter.decode(), path, mode, letter == b"A" and not _is_tracked(path, listing)))
     return changes
 
 
@@ -147,28 +185,57 @@ def _is_secret(change: Change, include: Sequence[str]) -> bool:
 
 
 def _flatten(
-    scratch: Scratch,
-    listing: bytes,
-    changes: Sequence[Change],
-    nested: Sequence[bytes],
-    include: Sequence[str],
+    scratch: Scratch, added: _Added, changes: Sequence[Change], include: Sequence[str]
 ) -> dict[bytes, Taken]:
     """Put the files of submodules and nested repositories into the index, in place of their commits."""
-    has_links = b" 160000 " in listing or any(change.mode == SUBMODULE for change in changes)
+    has_links = b" 160000 " in added.listing or any(change.mode == SUBMODULE for change in changes)
     paths = [entry.path for entry in scratch.entries() if entry.mode == SUBMODULE] if has_links else []
     inner: dict[bytes, Taken] = {}
-    for number, path in enumerate((*paths, *nested)):
+    for number, path in enumerate((*paths, *added.nested)):
         top = Path(os.fsdecode(os.path.join(os.fsencode(scratch.project.top), path)))  # noqa: PTH118
-        if top.is_symlink() or not top.is_dir() or not any(top.iterdir()):
+        if not _has_files(top):
             continue  # not checked out: an empty directory, as a commit without files is
         project = Project(top) if (top / ".git").exists() else Folder(top)
         place = scratch.directory / f"inner-{number}"
+        ignored = patterns_below(scratch.ignored, path)
         # The outer project's remote knows nothing of the inner one's large files.
-        inner[path] = take(project, place, embed=_All(), include=include)
+        inner[path] = take(project, place, embed=_All(), include=include, ignored=ignored)
         scratch.see(inner[path].scratch.objects)
         scratch.forget([path])
         scratch.run("read-tree", f"--prefix={os.fsdecode(path)}/", inner[path].tree)
     return inner
+
+
+def _has_files(top: Path) -> bool:
+    try:
+        return not top.is_symlink() and any(top.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except PermissionError:
+        raise unreadable(str(top)) from None
+
+
+def _inside(inner: dict[bytes, Taken], what: str) -> list[bytes]:
+    return [path + b"/" + name for path, sub in inner.items() for name in getattr(sub, what)]
+
+
+def _unmerged(listing: bytes) -> tuple[bytes, ...]:
+    if b"\0M " not in b"\0" + listing:
+        return ()
+    return tuple({entry.path for entry in parse_entries(listing) if entry.tag == b"M"})
+
+
+def _odd(scratch: Scratch, added: _Added, changes: Sequence[Change]) -> list[bytes]:
+    """What is no file, directory or link, in all directories of which something is taken."""
+    new = {change.path.rpartition(b"/")[0] for change in changes if change.is_untracked}
+    odd, _ = scan(os.fsencode(scratch.project.top), new) if new else ((), False)
+    found = sorted({*added.odd, *odd})
+    ignored = scratch.list_ignored([path for path in found if not _is_tracked(path, added.listing)])
+    return [path for path in found if path not in ignored]
+
+
+def _is_tracked(path: bytes, listing: bytes) -> bool:
+    return b"\t" + path + b"\0" in listing
 
 
 def _committed(project: Project, scratch: Scratch, adjusted: Adjusted, inner: dict[bytes, Taken]) -> str:
@@ -195,7 +262,8 @@ def _committed(project: Project, scratch: Scratch, adjusted: Adjusted, inner: di
             if found := _committed_inside(sub, link.blob.decode()):
                 index.forget([path])
                 index.run("read-tree", f"--prefix={os.fsdecode(path)}/", found)
-        return index.line("write-tree")
+        # In a partial clone, what is not checked out may be missing: whether that matters is seen later.
+        return index.line("write-tree", "--missing-ok")
 
 
 def _same(known: Entry, committed: Entry | None, raw: Entry | None) -> bool:

@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 
 from pit.project import Project, Remote, secret_in
 from pit.snapshot import Shot
-from pit.worktree import _refuse_unreadable
 from pit_protocol.problem import Problem
 from pit_protocol.submission import Demand
 from tests.client.projects import git, receive
 from tests.client.stub_head import StubHead
 from tests.states import STATES, commit, contents
+from tests.states.making import again
 
 
 def shoot(top: Path, tmp_path: Path, *include: str) -> Shot:
@@ -156,6 +156,18 @@ def test_a_form_on_disk_that_git_makes_itself_is_no_change(name: str, checkout: 
     assert shot.count_lines() == 0
 
 
+def test_attributes_count_though_git_ignores_their_file(checkout: Path, tmp_path: Path) -> None:
+    (checkout / ".gitignore").write_text(".gitattributes\n")
+    (checkout / "sub").mkdir()
+    (checkout / "sub" / "file").write_text("one\ntwo\n")
+    commit(checkout)
+    (checkout / "sub" / ".gitattributes").write_text("* text eol=crlf\n")
+    again(checkout)
+    assert git(checkout, "status", "--porcelain") == ""
+    arrived = contents(receive(shoot(checkout, tmp_path), tmp_path, None))
+    assert arrived[b"sub/file"] == ("file", b"one\r\ntwo\r\n")
+
+
 def test_what_differs_in_a_submodule_is_told(checkout: Path, tmp_path: Path) -> None:
     STATES["submodule_dirty"](checkout)
     shot = shoot(checkout, tmp_path)
@@ -222,11 +234,6 @@ def test_a_hook_of_git_that_runs_pit_keeps_its_index(
     assert git(checkout, "show", "--name-only", "--format=", "HEAD") == "staged.txt"
     assert git(checkout, "status", "--porcelain").splitlines() == ["M model.py", "?? .env"]
     git(checkout, "fsck", "--strict")
-
-
-def test_a_directory_that_git_passes_over_is_told() -> None:
-    with pytest.raises(Problem, match="data/deep/ cannot be read"):
-        _refuse_unreadable("warning: could not open directory 'data/deep/': Permission denied\n")
 
 
 def test_conflicts_are_told(checkout: Path, tmp_path: Path) -> None:

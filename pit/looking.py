@@ -1,0 +1,106 @@
+"""What git itself says of a work tree, and what it does not; asked side by side, for it takes a while.
+
+`git status` compares each file with the index as `git add` does. Where nothing converts (see
+`exactness`), a file that it does not name is byte by byte the object that the index has of it.
+"""
+
+import os
+import re
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from pit.project import Project
+from pit.trouble import PASSED_OVER
+
+ATTRIBUTES_FILE = b".gitattributes"
+LISTED = ("ls-files", "-s", "-v", "-z")
+# Submodules are looked at by us: what git has of them is a commit, not files.
+_STATUS = (
+    "status",
+    "--porcelain=v2",
+    "-z",
+    "--untracked-files=all",
+    "--no-renames",
+    "--ignore-submodules=dirty",
+)
+_FIELDS = {b"1": 8, b"u": 10}  # words before the path, by the kind of line
+_FOLDER = re.compile(rb"\t([^\0]*)/")
+
+
+@dataclass(frozen=True)
+class Status:
+    is_clean: bool  # work tree, index and HEAD are one
+    differing: tuple[bytes, ...]  # paths where the work tree is not as the index has it
+
+
+class Look:
+    """Questions that are asked already; who needs an answer waits for it."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        with_status = not (
+            project.top / os.fsdecode(ATTRIBUTES_FILE)
+        ).exists()  # else it could not be trusted
+        pool = ThreadPoolExecutor(2)
+        self._status = pool.submit(_ask_status, project) if with_status else None
+        self._listing = pool.submit(project.run, *LISTED)
+        pool.shutdown(wait=False)
+
+    @property
+    def listing(self) -> bytes:
+        """The index, as of `ls-files -s -v -z`."""
+        return self._listing.result()
+
+    @property
+    def status(self) -> Status | None:
+        """None where it could not be trusted, for files may be converted."""
+        return self._status.result() if self._status else None
+
+    def folders(self) -> set[bytes]:
+        """All directories with tracked files."""
+        return {b"", *_FOLDER.findall(self.listing)}
+
+
+def scan(top: bytes, folders: Iterable[bytes]) -> tuple[tuple[bytes, ...], bool]:
+    """Paths that are no file, directory or link, of which git is silent; and whether there are attributes."""
+    odd, attributes = [], False
+    for folder in folders:
+        try:
+            with os.scandir(os.path.join(top, folder)) as found:  # noqa: PTH118
+                for entry in found:
+                    if entry.is_file(follow_symlinks=False):
+                        attributes = attributes or entry.name == ATTRIBUTES_FILE
+                    elif not entry.is_dir(follow_symlinks=False) and not entry.is_symlink():
+                        odd.append(os.path.join(folder, entry.name))  # noqa: PTH118
+        except OSError:  # deleted, or not to be read, which git tells better
+            continue
+    return tuple(odd), attributes
+
+
+def folds_case(project: Project) -> bool:
+    """Whether the disk takes `a` for `A`, whatever the repository says."""
+    return (project.top / ".GIT").exists()
+
+
+def _ask_status(project: Project) -> Status | None:
+    # With a disk that tells `a` from `A`, a git that does not would lose one of them.
+    cases = f"core.ignorecase={str(folds_case(project)).lower()}"
+    said: list[str] = []
+    printed = project.run("-c", cases, *_STATUS, warn=said.append)
+    # What it could not read may be what pit ignores, or not: that is for who adds the files to say.
+    return None if PASSED_OVER in "".join(said) else _parse(printed)
+
+
+def _parse(printed: bytes) -> Status:
+    lines = [line for line in printed.split(b"\0") if line and not line.startswith(b"#")]
+    return Status(not lines, tuple(path for path in map(_differing, lines) if path))
+
+
+def _differing(line: bytes) -> bytes:
+    """The path of a line, if it tells that the file is not as in the index."""
+    kind, _, rest = line.partition(b" ")
+    if kind == b"?":
+        return rest
+    words = line.split(b" ", _FIELDS[kind])
+    return words[-1] if kind == b"u" or words[1][1:] != b"." else b""
