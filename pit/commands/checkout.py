@@ -1,5 +1,6 @@
 """`pit checkout`: the exact code of a job, in a directory of its own."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import click
 from pit import output
 from pit.exits import Exit
 from pit.head import Head
+from pit.ignoring import exactly
 from pit.opening import open_head
 from pit.options import example, job_number, json_option
 from pit.project import Project
@@ -26,7 +28,8 @@ def command(number: int, directory: Path | None, plain: bool, as_json: bool) -> 
 
     In a project that has the job's commit, DIRECTORY (default: job-NUMBER) becomes a git worktree
     of it, in which what was not committed is not committed again; elsewhere a plain directory. Files
-    are as they were when the job was submitted, not as the job left them.
+    are as they were when the job was submitted, not as the job left them. A DIRECTORY inside of a
+    project is added to its .git/info/exclude: neither git nor the next `pit run` takes it along.
     """
     target = directory or Path(f"job-{number}")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -54,6 +57,7 @@ def command(number: int, directory: Path | None, plain: bool, as_json: bool) -> 
             raise
         if project:
             Project(target).run("reset", "--quiet")
+    _leave_out(target)
     if as_json:
         output.show_json({"number": number, "directory": str(target), "worktree": project is not None})
     else:
@@ -70,6 +74,24 @@ def _get_project(commit: str) -> Project | None:
         return None
     known = project.get_line("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}")
     return project if known else None
+
+
+def _leave_out(target: Path) -> None:
+    """Have the project around the target ignore it, unless it does so already."""
+    whole = target.resolve()
+    try:
+        around = Project.find(whole.parent)
+    except Problem:
+        return
+    place = whole.relative_to(around.top)
+    if around.get_line("check-ignore", "--no-index", "--", f"{place}/"):
+        return
+    file = around.paths["info/exclude"]
+    file.parent.mkdir(exist_ok=True)
+    with file.open("ab") as lines:
+        lines.write(b"\n" + exactly(os.fsencode(place)) + b"/\n")
+    named = file.relative_to(around.top) if file.is_relative_to(around.top) else file
+    output.tell(f"{target} is ignored by git and `pit run` from now on: {named} names it")
 
 
 def _code(head: Head, number: int) -> Iterator[bytes]:

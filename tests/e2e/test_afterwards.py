@@ -80,6 +80,23 @@ def test_the_code_comes_back_as_a_directory_anywhere(cluster: Cluster, dirty: in
     assert (again.code, again.err.splitlines()[0]) == (1, f"pit: job-{dirty} is there already")
 
 
+@pytest.mark.parametrize("how", [[], ["--plain"]], ids=["worktree", "plain"])
+def test_code_that_comes_back_into_the_project_is_no_part_of_it(
+    cluster: Cluster, dirty: int, how: list[str]
+) -> None:
+    before = cluster.project.git("status", "--porcelain")
+    told = cluster.pit("checkout", str(dirty), *how)
+    assert told.err == (
+        f"pit: job-{dirty} is ignored by git and `pit run` from now on: .git/info/exclude names it\n"
+    )
+    assert (cluster.project.path / f"job-{dirty}" / "new.txt").exists()
+    assert cluster.project.git("status", "--porcelain") == before
+    planned = cluster.json("run", "x", "--dry-run")
+    assert planned["tree"] == cluster.record(dirty)["snapshot"]["tree"]
+    cluster.ok("checkout", str(dirty), f"job-{dirty}/again", "--plain")
+    assert (cluster.project.path / ".git/info/exclude").read_text().count("job-") == 1
+
+
 def test_a_job_runs_again_whatever_became_of_the_project(
     cluster: Cluster, dirty: int, tmp_path: Path
 ) -> None:
