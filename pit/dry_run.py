@@ -4,10 +4,15 @@ import os
 from typing import Any
 
 from pit import output
+from pit.connection import find_connection
+from pit.head import Head
 from pit.render import records
 from pit.safe import safe
 from pit.snapshot import Shot, size_of
 from pit.tables import Column, Section
+from pit_protocol.problem import Problem
+from pit_protocol.submission import Demand
+from pit_protocol.wire import to_json
 
 COLUMNS = (
     Column("", styles={"A": "green", "?": "green", "M": "yellow", "T": "yellow", "D": "red"}),
@@ -19,7 +24,8 @@ UNTRACKED = "?"
 
 def show(shot: Shot, *, as_json: bool) -> None:
     """Print commit and remote, each file that is not as committed, and what stays here."""
-    document = _document(shot)
+    demand = _get_demand(shot)
+    document = _document(shot, demand)
     if as_json:
         output.show_json(document)
         return
@@ -30,6 +36,7 @@ def show(shot: Shot, *, as_json: bool) -> None:
                 ("Remote", f"{safe(document['remote_name'])} <{safe(remote)}>" if remote else "none"),
                 ("Hash", safe(document["commit"] or "none, there is no commit yet")),
                 ("Remote has", safe(document["base"] or "nothing of it")),
+                *([("Head", safe(_head_words(demand)))] if demand else []),
                 ("Tree", document["tree"]),
                 ("Diff LoC", f"{document['diff_lines']:,}"),
             ]
@@ -45,7 +52,28 @@ def show(shot: Shot, *, as_json: bool) -> None:
             output.show_table(COLUMNS, [Section(title, rows)])
 
 
-def _document(shot: Shot) -> dict[str, Any]:
+def _get_demand(shot: Shot) -> Demand | None:
+    """What the head says to it; None if it cannot be asked, which is no reason not to show the rest."""
+    try:
+        connection = find_connection()
+        if connection.token is None:
+            raise Problem("no_token", f"you are not logged in at {connection.url}")
+        with Head(connection) as head:
+            return head.offer(shot.offer())
+    except Problem as problem:
+        output.tell(f"the head was not asked what it has: {problem.message}")
+        return None
+
+
+def _head_words(demand: Demand) -> str:
+    if demand.complete:
+        return "has all of it"
+    if demand.why:
+        return f"{demand.why}; what it lacks would be sent from here"
+    return f"has or fetches {demand.base}" if demand.base else "has nothing of it"
+
+
+def _document(shot: Shot, demand: Demand | None) -> dict[str, Any]:
     taken, base = shot.taken, shot.base
     return {
         "remote": base.remote.url if base else None,
@@ -57,7 +85,9 @@ def _document(shot: Shot) -> dict[str, Any]:
         "diff_lines": shot.count_lines(),
         "changes": [_file(shot, letter, path) for letter, path in shot.differences()],
         "left_out": [_file(shot, UNTRACKED, path) for path in taken.left_out],
+        "odd": [os.fsdecode(path) for path in taken.odd],
         "large_files": len(taken.pointers),
+        "head": to_json(demand) if demand else None,
     }
 
 

@@ -4,6 +4,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
+from pit import output
 from pit.head import Head, Unreachable
 from pit.patience import persist
 from pit.sending import send
@@ -55,6 +56,8 @@ def submit(head: Head, wish: Wish, snapshot: Snapshot | None, *, reruns: int | N
 def bring(head: Head, shot: Shot) -> Snapshot:
     """See that the head has, or can fetch, all of the shot; what it lacks is sent."""
     demand = persist(lambda: head.offer(shot.offer()))
+    if demand.why:
+        output.tell(f"{demand.why}; what it lacks is sent from here")
     remote = shot.base.remote.url if shot.base and not demand.why else None
     if shot.large and not demand.complete:
         asked = Lacking(large=shot.large, remote=remote)
@@ -62,7 +65,10 @@ def bring(head: Head, shot: Shot) -> Snapshot:
         if lacking:
             shot.embed(frozenset(file.oid for file in lacking))
             demand = persist(lambda: head.offer(shot.offer()))
+    known = len(shot.notes)
     objects = shot.objects(demand)
+    for note in shot.notes[known:]:
+        output.tell(note)
     lacked = _lacked(head, list(objects), remote)
     if not lacked:
         return shot.snapshot(demand, None)

@@ -60,9 +60,32 @@ def test_a_head_that_cannot_fetch_gets_the_objects(
     result = pit_command("run", "x")
     assert result.exit_code == 0, result.output
     assert "Remote:     none" in result.stdout
+    assert "pit: this head does not fetch from there; what it lacks is sent from here\n" in result.stderr
     snapshot = connected.submissions[0]["snapshot"]
     assert (snapshot["base"], snapshot["remote"]) == (None, None)
     assert snapshot["tree"] in trees_of(connected.uploads[snapshot["pack"]], tmp_path)
+
+
+class TestDryRun:
+    def test_it_tells_what_the_head_says_to_the_offer(
+        self, connected: StubHead, checkout: Path, pit_command: Pit
+    ) -> None:
+        commit = git(checkout, "rev-parse", "HEAD")
+        assert f"Head:       has or fetches {commit}\n" in pit_command("run", "x", "--dry-run").stdout
+        connected.fetchable = False
+        words = "this head does not fetch from there"
+        assert (
+            f"Head:       {words}; what it lacks would be sent" in pit_command("run", "x", "--dry-run").stdout
+        )
+        document = json.loads(pit_command("run", "x", "--dry-run", "--json").stdout)
+        assert document["head"] == {"complete": False, "base": None, "why": words}
+        assert (connected.submissions, connected.uploads) == ([], {})
+
+    def test_without_a_head_it_tells_the_rest(self, home: Path, checkout: Path, pit_command: Pit) -> None:
+        (checkout / "new.txt").write_text("new\n")
+        result = pit_command("run", "x", "--dry-run")
+        assert (result.exit_code, "new.txt" in result.stdout, "Head:" in result.stdout) == (0, True, False)
+        assert "pit: the head was not asked what it has: no head is known" in result.stderr
 
 
 def test_bundle_sends_objects_and_no_url(connected: StubHead, checkout: Path, pit_command: Pit) -> None:
