@@ -221,18 +221,6 @@ class Project:
         return url
 
 
-class Folder(Project):
-    """A directory that is taken as it is, whether git knows of it or not."""
-
-    paths: dict[str, Path] = {}  # noqa: RUF012 - there is no repository
-    config: dict[str, list[str]] = {}  # noqa: RUF012 - nor settings of one
-    head = None
-    branch = None
-
-    def list_remotes(self) -> list[Remote]:
-        return []
-
-
 @contextmanager
 def _as_file(stdin: BinaryIO | bytes | None) -> Iterator[BinaryIO | None]:
     if not isinstance(stdin, bytes):
@@ -272,5 +260,5 @@ def _git_problem(arguments: Sequence[str], error: git.GitCommandError) -> Proble
     lines = [line for line in said.splitlines() if not line.startswith("warning: ")] or said.splitlines()
     words = [line.removeprefix("fatal: ").removeprefix("error: ") for line in lines]
     first = words[0] if words else f"exit code {error.status}"
-    verb = next(argument for argument in arguments if argument != "-c" and "=" not in argument)
+    verb = next(word for word in arguments if not word.startswith("-") and "=" not in word)
     return Problem("git", f"`git {verb}`: {first}", "\n".join(words[1:5]))

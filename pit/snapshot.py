@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from pit.folder import Folder, Foreign, is_foreign
 from pit.looking import Look
-from pit.project import Base, Folder, Project, secret_in
+from pit.project import Base, Project, secret_in
 from pit.worktree import EMPTY_TREE, RAW_DIFF, Taken, take
 from pit_protocol.problem import Problem
 from pit_protocol.submission import Demand, LargeFile, Offer, Snapshot
@@ -30,9 +31,9 @@ class Shot:
     ) -> None:
         self.notes: list[str] = []  # what the user should know of it
         look = None if isinstance(project, Folder) else Look(project)
-        if project.setting("extensions.objectformat") == "sha256":
-            self.notes.append("this repository names objects by sha256: all files are sent, without history")
-            project = Folder(project.top)
+        if is_foreign(project):
+            self.notes.append("this repository names objects by sha256: its files are sent without history")
+            project = Foreign(project)
         self.project = project
         self._place, self._include = place, tuple(include)
         with ThreadPoolExecutor(1) as pool:

@@ -7,6 +7,7 @@ from pit_protocol.problem import Problem
 PASSED_OVER = "could not open directory"
 _LEAVE_OUT = "name it in .gitignore or .pitignore"
 _UNREADABLE = re.compile(r"(?:open|readlink)\(\"(.*)\"\): Permission denied", re.DOTALL)
+_BAD_NAME = re.compile(r"invalid path '(.*?)'")
 # Gone, cut short, or no file any more, since git saw it in its directory.
 _UNSTEADY = (
     re.compile(
@@ -42,6 +43,10 @@ def explain(problem: Problem) -> Problem:
     said = f"{problem.message.partition('`: ')[2]}\n{problem.hint}"
     if found := _UNREADABLE.search(said):
         return unreadable(found[1])
+    if found := _BAD_NAME.search(said):
+        return Problem(
+            "bad_name", f"git takes no file by the name of {found[1]}", f"rename it, or {_LEAVE_OUT}"
+        )
     if "No space left on device" in said:
         return Problem(
             "no_space", "there is no room for a copy of what is new", "TMPDIR names a place with more of it"

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pit.exactness import Adjusted, adjust, has_attributes, is_plain
+from pit.folder import Folder, Foreign, is_foreign
 from pit.ignoring import patterns_below
 from pit.large import Pointer
 from pit.looking import Look, scan
-from pit.project import Folder, Project
+from pit.project import Project
 from pit.scratch import SUBMODULE, Entry, Scratch, parse_entries
 from pit.trouble import Unsteady, explain, refuse_unreadable, unreadable
 from pit_protocol.problem import Problem
@@ -109,7 +110,7 @@ def _add_all(project: Project, scratch: Scratch, embed: Container[str], look: Lo
     for tried in range(TRIES):
         try:
             if isinstance(project, Folder):
-                return _Added(nested=_add(scratch))
+                return _Added(project.listing, nested=_add_folder(project, scratch))
             return _add_known(project, scratch, embed, look or Look(project))
         except Unsteady:
             if tried == TRIES - 1:
@@ -145,11 +146,18 @@ def _add_known(project: Project, scratch: Scratch, embed: Container[str], look: 
     return added
 
 
-def _add(scratch: Scratch, paths: Sequence[bytes] = (b".",)) -> tuple[bytes, ...]:
+def _add_folder(project: Folder, scratch: Scratch) -> tuple[bytes, ...]:
+    nested = _add(scratch)
+    top = os.fsencode(project.top)
+    _add(scratch, [name for name in project.forced if os.path.lexists(os.path.join(top, name))], "--force")  # noqa: PTH118
+    return nested
+
+
+def _add(scratch: Scratch, paths: Sequence[bytes] = (b".",), *options: str) -> tuple[bytes, ...]:
     """Add what differs; returns repositories inside that git does not add."""
     if not paths:
         return ()
-    command = ("--literal-pathspecs", "add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul")
+    command = ("--literal-pathspecs", "add", "-A", *options, "--pathspec-from-file=-", "--pathspec-file-nul")
     try:
         scratch.run(*command, stdin=b"\0".join(paths), warn=refuse_unreadable)
     except Problem as problem:
@@ -195,7 +203,7 @@ def _flatten(
         top = Path(os.fsdecode(os.path.join(os.fsencode(scratch.project.top), path)))  # noqa: PTH118
         if not _has_files(top):
             continue  # not checked out: an empty directory, as a commit without files is
-        project = Project(top) if (top / ".git").exists() else Folder(top)
+        project = _project(top)
         place = scratch.directory / f"inner-{number}"
         ignored = patterns_below(scratch.ignored, path)
         # The outer project's remote knows nothing of the inner one's large files.
@@ -204,6 +212,13 @@ def _flatten(
         scratch.forget([path])
         scratch.run("read-tree", f"--prefix={os.fsdecode(path)}/", inner[path].tree)
     return inner
+
+
+def _project(top: Path) -> Project:
+    if not (top / ".git").exists():
+        return Folder(top)
+    project = Project(top)
+    return Foreign(project) if is_foreign(project) else project
 
 
 def _has_files(top: Path) -> bool:

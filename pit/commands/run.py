@@ -10,12 +10,13 @@ import click
 from pit import dry_run, output, render
 from pit.exits import Exit
 from pit.files import read_text
+from pit.folder import Folder
 from pit.following import show_log, wait_for_end
 from pit.head import Head, Json
 from pit.opening import open_head
 from pit.options import example, job_number, json_option
 from pit.patience import Patience
-from pit.project import Folder, Project
+from pit.project import Project
 from pit.snapshot import Shot
 from pit.submission import Wish, bring, submit
 from pit.variables import env_option, parse_env

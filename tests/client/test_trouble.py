@@ -11,7 +11,7 @@ from pit.project import Project
 from pit.snapshot import Shot
 from pit.trouble import Unsteady, explain, refuse_unreadable
 from pit_protocol.problem import Problem
-from tests.client.projects import git, receive
+from tests.client.projects import receive
 from tests.states import STATES, commit, contents
 
 
@@ -34,6 +34,7 @@ def shoot(top: Path, tmp_path: Path) -> Shot:
         ("short read while indexing log.txt", "log.txt changes while it is read"),
         ("x: can only add regular files, symbolic links or git-directories", "x changes while it is read"),
         ("unable to write file: No space left on device", "there is no room for a copy of what is new"),
+        ("invalid path '.Git'\nunable to add '.Git' to index", "git takes no file by the name of .Git"),
         ("something else", "`git add`: something else"),
     ],
 )
@@ -139,13 +140,8 @@ class TestPartialClone:
     @pytest.fixture
     def partial(self, checkout: Path) -> Path:
         """A clone that has only the objects of what is checked out; its remote is away."""
-        STATES["sparse"](checkout)
-        for key in ("allowFilter", "allowAnySHA1InWant"):
-            git(checkout.parent / "remote.git", "config", f"uploadpack.{key}", "true")
-        remote = f"file://{checkout.parent}/remote.git"
-        git(checkout.parent, "clone", "-q", "--filter=blob:none", "--sparse", remote, "partial")
-        top = checkout.parent / "partial"
-        git(top, "sparse-checkout", "set", "near")
+        top = STATES["partial_clone"](checkout)
+        assert top
         (checkout.parent / "remote.git").rename(checkout.parent / "away.git")
         return top
 

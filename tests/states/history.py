@@ -107,9 +107,13 @@ def sha256_names(top: Path) -> Path:
     fresh = top.parent / "sha256"
     fresh.mkdir()
     git(fresh, "init", "-q", "--object-format=sha256")
-    (fresh / "model.py").write_text("first\n")
+    for name in ("model.py", "tracked.log", ".env"):
+        (fresh / name).write_text("first\n")
     commit(fresh)
-    (fresh / "model.py").write_text("second\n")
+    (fresh / ".gitignore").write_text("*.log\n")
+    (fresh / ".git/info/exclude").write_text("/ignored*\n")
+    for name in ("model.py", "tracked.log", "ignored here"):
+        (fresh / name).write_text("second\n")
     return fresh
 
 
@@ -134,3 +138,20 @@ def replaced_commit(top: Path) -> None:
     git(top, "replace", "HEAD", "HEAD~1")
     git(top, "reset", "-q", "--hard")
     assert (top / "model.py").read_text() != "second\n"
+
+
+@state
+def partial_clone(top: Path) -> Path:
+    """Not even the objects of what is not checked out are here."""
+    for name in ("near", "far"):
+        (top / name).mkdir()
+        (top / name / "file").write_text(name)
+    commit(top)
+    push(top)
+    for key in ("allowFilter", "allowAnySHA1InWant"):
+        git(top.parent / "remote.git", "config", f"uploadpack.{key}", "true")
+    remote = f"file://{top.parent}/remote.git"
+    git(top.parent, "clone", "-q", "--filter=blob:none", "--sparse", remote, "partial")
+    git(top.parent / "partial", "sparse-checkout", "set", "near")
+    (top.parent / "partial" / "near" / "file").write_text("changed")
+    return top.parent / "partial"

@@ -97,3 +97,13 @@ def submodule_gone(top: Path) -> None:
     submodule(top)
     shutil.rmtree(top / "lib")
     (top / "lib").write_text("a file now\n")
+
+
+@state
+def nested_with_sha256_names(top: Path) -> None:
+    nested = top / "nested"
+    nested.mkdir()
+    git(nested, "init", "-q", "--object-format=sha256")
+    (nested / "file").write_text("nested\n")
+    commit(nested)
+    (nested / "more").write_text("not committed\n")

@@ -86,6 +86,15 @@ def sparse(top: Path) -> None:
 
 
 @state
+def sparse_but_there(top: Path) -> None:
+    """A file that lies where nothing is to be checked out."""
+    sparse(top)
+    (top / "far").mkdir()
+    (top / "far" / "file").write_text("there again\n")
+    (top / "far" / "new").write_text("new\n")
+
+
+@state
 def sparse_index(top: Path) -> None:
     sparse(top)
     git(top, "sparse-checkout", "init", "--cone", "--sparse-index")
