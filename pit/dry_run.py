@@ -9,6 +9,7 @@ from pit.head import Head
 from pit.render import records
 from pit.safe import safe
 from pit.snapshot import Shot, size_of
+from pit.submission import ask
 from pit.tables import Column, Section
 from pit_protocol.problem import Problem
 from pit_protocol.submission import Demand
@@ -59,7 +60,7 @@ def _get_demand(shot: Shot) -> Demand | None:
         if connection.token is None:
             raise Problem("no_token", f"you are not logged in at {connection.url}")
         with Head(connection) as head:
-            return head.offer(shot.offer())
+            return ask(head, shot)
     except Problem as problem:
         output.tell(f"the head was not asked what it has: {problem.message}")
         return None

@@ -247,16 +247,20 @@ def secret_in(remote: Remote) -> str:
     return f"the URL of remote {remote.name} ({bare}) has a user or a secret in it that the head would keep"
 
 
+def lost(name: str) -> Problem:
+    return Problem(
+        "not_whole",
+        f"object {name[:12]} of this repository is not here, as in a partial clone, or lost",
+        "`git fetch --refetch --no-filter` brings all that the remote has, once it can be reached",
+    )
+
+
 def _git_problem(arguments: Sequence[str], error: git.GitCommandError) -> Problem:
     stderr = error.stderr.decode("utf-8", "replace") if isinstance(error.stderr, bytes) else str(error.stderr)
     # GitPython wraps what git said as `stderr: '…'`.
     said = stderr.strip().removeprefix("stderr:").strip().strip("'").strip()
     if missing := _MISSING.search(said):
-        return Problem(
-            "not_whole",
-            f"object {missing[1][:12]} of this repository is not here, as in a partial clone, or lost",
-            "`git fetch --refetch --no-filter` brings all that the remote has, once it can be reached",
-        )
+        return lost(missing[1])
     lines = [line for line in said.splitlines() if not line.startswith("warning: ")] or said.splitlines()
     words = [line.removeprefix("fatal: ").removeprefix("error: ") for line in lines]
     first = words[0] if words else f"exit code {error.status}"

@@ -13,9 +13,8 @@ from pathlib import Path
 
 from pit.folder import Folder, Foreign, is_foreign
 from pit.looking import Look
-from pit.project import Base, Project, secret_in
+from pit.project import Base, Project, lost, secret_in
 from pit.worktree import EMPTY_TREE, RAW_DIFF, Taken, take
-from pit_protocol.problem import Problem
 from pit_protocol.submission import Demand, LargeFile, Offer, Snapshot
 
 NAMED_FILES = 5
@@ -41,6 +40,7 @@ class Shot:
             self.taken = take(project, place / "taken", include=self._include, look=look)
             self.base = self._usable(asked.result() if asked else None)
         self.commit, self.committed = project.head, self.taken.committed
+        self.missing: set[str] = set()  # objects that are needed and not here
         self.history = project.history(self.base)
         self.notes += list(_warnings(self.taken))
 
@@ -69,27 +69,26 @@ class Shot:
         """What the head lacks at most, each with a path that it is found at."""
         here = [self.tree] if demand.complete else []
         here += [self._base_tree(demand.base)] if demand.base else []
-        try:
-            # HEAD as git has it, too: it may be the base of what comes next.
-            found = self._list(here, self.tree, self.committed, self.commit[1] if self.commit else None)
-        except Problem:
-            if not self.project.is_partial:
-                raise
-            found = self._list(here, self.tree)
-            self.notes.append(
-                "this is a partial clone, and not all of its commit is here: only the files are sent"
-            )
-            self.commit = self.committed = None
+        # HEAD as git has it, too: it may be the base of what comes next.
+        trees = (self.tree, self.committed, self.commit[1] if self.commit else None)
+        wanted = list(dict.fromkeys(tree for tree in trees if tree))
+        listed = ("rev-list", "--objects", "--missing=print")
+        printed = self.taken.scratch.run(*listed, *wanted, *(f"^{tree}" for tree in here))
+        lines = [line.partition(b" ") for line in printed.split(b"\n") if line]
+        found = {name.decode().lstrip("?"): os.fsdecode(path) for name, _, path in lines}
+        self.missing = {name[1:].decode() for name, _, _ in lines if name.startswith(b"?")}
         if self.commit and self.commit[0] != demand.base:
             found[self.commit[0]] = ""
         return found
 
-    def _list(self, here: Sequence[str], *trees: str | None) -> dict[str, str]:
-        """The objects of these trees, but not those of trees that are `here`."""
-        wanted = list(dict.fromkeys(tree for tree in trees if tree))
-        printed = self.taken.scratch.run("rev-list", "--objects", *wanted, *(f"^{tree}" for tree in here))
-        lines = (line.partition(b" ") for line in printed.split(b"\n") if line)
-        return {name.decode(): os.fsdecode(path) for name, _, path in lines}
+    def drop_history(self) -> None:
+        """Leave out the commit, of which not all is here; raises a Problem if that is no partial clone."""
+        if not self.project.is_partial or self.commit is None:
+            raise lost(next(iter(self.missing)))
+        self.notes.append(
+            "this is a partial clone, and not all of its commit is here: only the files are sent"
+        )
+        self.commit = self.committed = None
 
     def pack(self, objects: Iterable[tuple[str, str]]) -> Path:
         """A file with these objects; always the same, so that a broken transfer can be taken up again."""

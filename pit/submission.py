@@ -1,16 +1,17 @@
 """From a shot of a project to a job on the head."""
 
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pit import output
 from pit.head import Head, Unreachable
 from pit.patience import persist
+from pit.project import lost
 from pit.sending import send
 from pit.snapshot import Shot
 from pit_protocol.problem import Problem
-from pit_protocol.submission import MAX_OBJECTS, Lacking, Snapshot, Submission
+from pit_protocol.submission import MAX_OBJECTS, Demand, Lacking, Snapshot, Submission
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,20 @@ def submit(head: Head, wish: Wish, snapshot: Snapshot | None, *, reruns: int | N
         ) from problem
 
 
+def ask(head: Head, shot: Shot) -> Demand:
+    """What the head says to the shot; with a remote that it does not take, as if there was none."""
+    try:
+        return persist(lambda: head.offer(shot.offer()))
+    except Problem as problem:
+        if problem.code != "bad_remote" or shot.base is None:
+            raise
+        shot.base = None
+        return replace(persist(lambda: head.offer(shot.offer())), why=problem.message)
+
+
 def bring(head: Head, shot: Shot) -> Snapshot:
     """See that the head has, or can fetch, all of the shot; what it lacks is sent."""
-    demand = persist(lambda: head.offer(shot.offer()))
+    demand = ask(head, shot)
     if demand.why:
         output.tell(f"{demand.why}; what it lacks is sent from here")
     remote = shot.base.remote.url if shot.base and not demand.why else None
@@ -64,12 +76,16 @@ def bring(head: Head, shot: Shot) -> Snapshot:
         lacking = persist(lambda: head.lacking(asked)).large
         if lacking:
             shot.embed(frozenset(file.oid for file in lacking))
-            demand = persist(lambda: head.offer(shot.offer()))
-    known = len(shot.notes)
+            demand = replace(ask(head, shot), why=demand.why)
     objects = shot.objects(demand)
-    for note in shot.notes[known:]:
-        output.tell(note)
     lacked = _lacked(head, list(objects), remote)
+    if lacked & shot.missing:
+        shot.drop_history()
+        output.tell(shot.notes[-1])
+        objects = shot.objects(demand)
+        lacked &= objects.keys()
+    if lacked & shot.missing:
+        raise lost(min(lacked & shot.missing))
     if not lacked:
         return shot.snapshot(demand, None)
     pack = shot.pack([(name, path) for name, path in objects.items() if name in lacked])

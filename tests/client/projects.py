@@ -32,9 +32,12 @@ def receive(shot: Shot, place: Path, base: str | None) -> Path:
         git(bare, "fetch", "-q", "--depth=1", shot.base.remote.url, base)
     demand = Demand(False, base)
     objects = shot.objects(demand)
+    if shot.missing:
+        shot.drop_history()
+        objects = shot.objects(demand)
     if objects:
-        if shot.project.head:
-            (bare / "shallow").write_text(f"{shot.project.head[0]}\n")
+        if shot.commit:
+            (bare / "shallow").write_text(f"{shot.commit[0]}\n")
         pack = shot.pack(objects.items()).read_bytes()
         git(bare, "index-pack", "--stdin", "--fix-thin", "--strict", input=pack)
     env = {"GIT_WORK_TREE": str(target)}

@@ -66,6 +66,17 @@ def test_a_head_that_cannot_fetch_gets_the_objects(
     assert snapshot["tree"] in trees_of(connected.uploads[snapshot["pack"]], tmp_path)
 
 
+def test_a_remote_that_the_head_does_not_take_is_as_none(
+    connected: StubHead, checkout: Path, pit_command: Pit
+) -> None:
+    refusal = {"code": "bad_remote", "message": "the URL is none", "hint": "", "status": 422}
+    connected.misbehave("POST", "/snapshots/offer", lambda handler, _: handler.send((422, refusal)))
+    result = pit_command("run", "x")
+    assert result.exit_code == 0, result.output
+    assert "pit: the URL is none; what it lacks is sent from here\n" in result.stderr
+    assert connected.submissions[0]["snapshot"]["remote"] is None
+
+
 class TestDryRun:
     def test_it_tells_what_the_head_says_to_the_offer(
         self, connected: StubHead, checkout: Path, pit_command: Pit
