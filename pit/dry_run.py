@@ -25,6 +25,8 @@ UNTRACKED = "?"
 
 def show(shot: Shot, *, as_json: bool) -> None:
     """Print commit and remote, each file that is not as committed, and what stays here."""
+    for note in shot.late_notes():
+        output.tell(note)
     demand = _get_demand(shot)
     document = _document(shot, demand)
     if as_json:
@@ -86,7 +88,7 @@ def _document(shot: Shot, demand: Demand | None) -> dict[str, Any]:
         "diff_lines": shot.count_lines(),
         "changes": [_file(shot, letter, path) for letter, path in shot.differences()],
         "left_out": [_file(shot, UNTRACKED, path) for path in taken.left_out],
-        "odd": [os.fsdecode(path) for path in taken.odd],
+        "odd": [os.fsdecode(path) for path in taken.odd()],
         "large_files": len(taken.pointers),
         "head": to_json(demand) if demand else None,
     }

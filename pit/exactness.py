@@ -30,7 +30,7 @@ def is_plain(project: Project, listing: bytes) -> bool:
     if project.setting("core.autocrlf").lower() not in ("", "false") or b".gitattributes\0" in listing:
         return False
     # All tagged as ordinary; counted, for to take 10,000 lines apart takes longer than git did to list them.
-    return (b"\0" + listing).count(b"\0H ") == listing.count(b"\0")
+    return listing.startswith(b"H ") + listing.count(b"\0H ") == listing.count(b"\0")
 
 
 def has_attributes(project: Project) -> bool:

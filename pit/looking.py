@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pit.project import Project
@@ -57,25 +58,29 @@ class Look:
         """None where it could not be trusted, for files may be converted."""
         return self._status.result() if self._status else None
 
-    def folders(self) -> set[bytes]:
-        """All directories with tracked files."""
-        return {b"", *_FOLDER.findall(self.listing)}
+
+def folders(listing: bytes) -> set[bytes]:
+    """All directories with tracked files."""
+    return {b"", *_FOLDER.findall(listing)}
 
 
-def scan(top: bytes, folders: Iterable[bytes]) -> tuple[tuple[bytes, ...], bool]:
-    """Paths that are no file, directory or link, of which git is silent; and whether there are attributes."""
-    odd, attributes = [], False
-    for folder in folders:
-        try:
-            with os.scandir(os.path.join(top, folder)) as found:  # noqa: PTH118
-                for entry in found:
-                    if entry.is_file(follow_symlinks=False):
-                        attributes = attributes or entry.name == ATTRIBUTES_FILE
-                    elif not entry.is_dir(follow_symlinks=False) and not entry.is_symlink():
-                        odd.append(os.path.join(folder, entry.name))  # noqa: PTH118
-        except OSError:  # deleted, or not to be read, which git tells better
-            continue
-    return tuple(odd), attributes
+def has_attributes_below(top: bytes, listing: bytes) -> bool:
+    """Whether there are attributes beside tracked files, though they need not be tracked themselves."""
+    names = (os.path.join(top, folder, ATTRIBUTES_FILE) for folder in folders(listing))  # noqa: PTH118
+    return any(map(os.path.lexists, names))
+
+
+def find_odd(top: bytes, places: Iterable[bytes]) -> list[bytes]:
+    """What is no file, directory or link in these directories: git does not speak of it."""
+    odd = []
+    for folder in places:
+        with suppress(OSError), os.scandir(os.path.join(top, folder)) as found:  # noqa: PTH118
+            odd += [os.path.join(folder, entry.name) for entry in found if not _is_known(entry)]  # noqa: PTH118
+    return odd
+
+
+def _is_known(entry: os.DirEntry[bytes]) -> bool:
+    return entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False) or entry.is_symlink()
 
 
 def folds_case(project: Project) -> bool:

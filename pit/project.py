@@ -151,23 +151,33 @@ class Project:
         )
 
     @cached_property
-    def _layout(self) -> tuple[dict[str, Path], tuple[str, ...]]:
-        """Both in one question, for each takes git longer to begin than to answer."""
+    def _layout(self) -> tuple[list[str], list[str], list[str]]:
+        """Where things are, which commits origin is known to have, and what HEAD is.
+
+        Asked in one go, for git takes longer to begin than to answer. HEAD comes last: what follows a
+        name that means nothing is not looked at.
+        """
         asked = [word for name in PATHS for word in ("--git-path", name)]
-        printed = self.lines("rev-parse", *asked, "--revs-only", "HEAD^{commit}", "HEAD^{tree}")
-        return dict(zip(PATHS, map(self.top.__truediv__, printed), strict=False)), tuple(
-            printed[len(PATHS) :]
+        revisions = (
+            "--revs-only",
+            "--remotes=origin",
+            "--is-inside-work-tree",
+            "HEAD^{commit}",
+            "HEAD^{tree}",
         )
+        printed = self.lines("rev-parse", *asked, *revisions)
+        end = printed.index("true", len(PATHS))
+        return printed[: len(PATHS)], printed[len(PATHS) : end], printed[end + 1 :]
 
     @cached_property
     def paths(self) -> dict[str, Path]:
         """Where the repository keeps what is in `PATHS`."""
-        return self._layout[0]
+        return dict(zip(PATHS, map(self.top.__truediv__, self._layout[0]), strict=True))
 
     @cached_property
     def head(self) -> tuple[str, str] | None:
         """HEAD's commit and its tree; None in a repository without commits."""
-        found = self._layout[1]
+        found = self._layout[2]
         return (found[0], found[1]) if len(found) == 2 else None
 
     @cached_property
@@ -205,6 +215,8 @@ class Project:
         return tuple(self.lines("rev-list", "--first-parent", f"--max-count={MAX_HISTORY}", self.head[0]))
 
     def _newest_of(self, remote: Remote, commit: str) -> str | None:
+        if remote.name == "origin" and commit in self._layout[1]:
+            return commit
         found = self.lines("rev-list", "--boundary", commit, "--not", f"--remotes={remote.name}")
         if not found:
             return commit

@@ -53,6 +53,11 @@ class Shot:
         """Content that stays elsewhere, if the head can get it there."""
         return tuple({pointer.content for pointer in self.taken.pointers})
 
+    def late_notes(self) -> list[str]:
+        """What is worth knowing, but not worth to wait for."""
+        odd = self.taken.odd()
+        return [f"left out, for they are neither files, directories nor links: {_named(odd)}"] if odd else []
+
     def has(self, path: str) -> bool:
         return bool(self.taken.scratch.run("ls-tree", self.tree, "--", path))
 
@@ -149,8 +154,6 @@ def digest(path: Path) -> str:
 def _warnings(taken: Taken) -> Iterator[str]:
     if taken.unmerged:
         yield f"conflicts are not resolved in {_named(taken.unmerged)}; they go along with their marks"
-    if taken.odd:
-        yield f"left out, for they are neither files, directories nor links: {_named(taken.odd)}"
     if taken.left_out:
         yield f"left out, for they look like secrets: {_named(taken.left_out)}; `--include NAME` sends them"
     untracked = [change.path for change in taken.changes if change.is_untracked]

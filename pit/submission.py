@@ -1,6 +1,7 @@
 """From a shot of a project to a job on the head."""
 
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -67,6 +68,15 @@ def ask(head: Head, shot: Shot) -> Demand:
 
 def bring(head: Head, shot: Shot) -> Snapshot:
     """See that the head has, or can fetch, all of the shot; what it lacks is sent."""
+    with ThreadPoolExecutor(1) as pool:
+        looked = pool.submit(shot.late_notes)  # while the head thinks
+        snapshot = _bring(head, shot)
+    for note in looked.result():
+        output.tell(note)
+    return snapshot
+
+
+def _bring(head: Head, shot: Shot) -> Snapshot:
     demand = ask(head, shot)
     if demand.why:
         output.tell(f"{demand.why}; what it lacks is sent from here")

@@ -10,7 +10,7 @@ from pit.exactness import Adjusted, adjust, has_attributes, is_plain
 from pit.folder import Folder, Foreign, is_foreign
 from pit.ignoring import patterns_below
 from pit.large import Pointer
-from pit.looking import Look, scan
+from pit.looking import Look, find_odd, folders, has_attributes_below
 from pit.project import Project
 from pit.scratch import SUBMODULE, Entry, Scratch, parse_entries
 from pit.trouble import Unsteady, explain, refuse_unreadable, unreadable
@@ -56,7 +56,16 @@ class Taken:
     pointers: tuple[Pointer, ...]
     left_out: tuple[bytes, ...]  # untracked files that look like secrets
     unmerged: tuple[bytes, ...]  # files with conflicts, taken with their marks
-    odd: tuple[bytes, ...]  # neither file, directory nor link: not taken
+    listing: bytes  # what git tracks, as of `ls-files`
+    inner: dict[bytes, "Taken"]  # repositories inside, by their paths
+
+    def odd(self) -> list[bytes]:
+        """Neither files, directories nor links, and so left out; where something else is taken."""
+        new = {change.path.rpartition(b"/")[0] for change in self.changes if change.is_untracked}
+        found = find_odd(os.fsencode(self.scratch.project.top), {*folders(self.listing), *new})
+        ignored = self.scratch.list_ignored([path for path in found if not _is_tracked(path, self.listing)])
+        inside = [path + b"/" + name for path, sub in self.inner.items() for name in sub.odd()]
+        return sorted({*(set(found) - ignored), *inside})
 
 
 @dataclass
@@ -66,7 +75,6 @@ class _Added:
     listing: bytes = b""  # what was in it before
     adjusted: Adjusted = field(default_factory=Adjusted)
     nested: tuple[bytes, ...] = ()  # repositories inside that have no commit
-    odd: tuple[bytes, ...] = ()  # neither file, directory nor link
     is_clean: bool = False  # as in HEAD: there is no need for a scratch index
 
 
@@ -99,9 +107,10 @@ def take(
         tuple(change for change in changes if change.path not in left_out and change.path not in inner)
         + tuple(_below(path, change) for path, sub in inner.items() for change in sub.changes),
         added.adjusted.pointers,
-        (*left_out, *_inside(inner, "left_out")),
+        (*left_out, *(path + b"/" + name for path, sub in inner.items() for name in sub.left_out)),
         _unmerged(added.listing),
-        (*_odd(scratch, added, changes), *_inside(inner, "odd")),
+        added.listing,
+        inner,
     )
 
 
@@ -121,27 +130,20 @@ def _add_all(project: Project, scratch: Scratch, embed: Container[str], look: Lo
 
 def _add_known(project: Project, scratch: Scratch, embed: Container[str], look: Look) -> _Added:
     """By what git says itself, where that can be trusted; else each file is looked at."""
-    added = _Added(look.listing)
-    added.odd, attributes = scan(os.fsencode(project.top), look.folders())
-    if (
-        attributes
-        or has_attributes(project)
-        or not is_plain(project, added.listing)
-        or b"!" in scratch.ignored
-    ):
-        scratch.begin()
+    added, top = _Added(look.listing), os.fsencode(project.top)
+    trusted = is_plain(project, added.listing) and not has_attributes(project) and b"!" not in scratch.ignored
+    status = look.status if trusted and not has_attributes_below(top, added.listing) else None
+    if status and status.is_clean and b" 160000 " not in added.listing:
+        added.is_clean = True
+        return added
+    scratch.begin()
+    if status is None:
         added.adjusted = adjust(project, scratch, added.listing, embed)
-        paths: Sequence[bytes] = (b".",)
-    else:
-        status = look.status
-        if status and status.is_clean and b" 160000 " not in added.listing:
-            added.is_clean = True
-            return added
-        scratch.begin()
-        paths = [path for path in status.differing if path not in added.odd] if status else (b".",)
-        if len(paths) > MOST_NAMED or scratch.ignored:  # git refuses to add by name what is ignored
-            paths = (b".",)
-    scratch.forget([path for path in added.odd if _is_tracked(path, added.listing)])
+    odd = {path for path in find_odd(top, folders(added.listing)) if _is_tracked(path, added.listing)}
+    scratch.forget(list(odd))
+    # By name only what is not ignored: git refuses to add that.
+    is_short = status and len(status.differing) <= MOST_NAMED and not scratch.ignored
+    paths = [path for path in status.differing if path not in odd] if status and is_short else (b".",)
     added.nested = _add(scratch, paths)
     return added
 
@@ -230,23 +232,10 @@ def _has_files(top: Path) -> bool:
         raise unreadable(str(top)) from None
 
 
-def _inside(inner: dict[bytes, Taken], what: str) -> list[bytes]:
-    return [path + b"/" + name for path, sub in inner.items() for name in getattr(sub, what)]
-
-
 def _unmerged(listing: bytes) -> tuple[bytes, ...]:
     if b"\0M " not in b"\0" + listing:
         return ()
     return tuple({entry.path for entry in parse_entries(listing) if entry.tag == b"M"})
-
-
-def _odd(scratch: Scratch, added: _Added, changes: Sequence[Change]) -> list[bytes]:
-    """What is no file, directory or link, in all directories of which something is taken."""
-    new = {change.path.rpartition(b"/")[0] for change in changes if change.is_untracked}
-    odd, _ = scan(os.fsencode(scratch.project.top), new) if new else ((), False)
-    found = sorted({*added.odd, *odd})
-    ignored = scratch.list_ignored([path for path in found if not _is_tracked(path, added.listing)])
-    return [path for path in found if path not in ignored]
 
 
 def _is_tracked(path: bytes, listing: bytes) -> bool:

@@ -1,6 +1,7 @@
 """From a project to a job."""
 
 import json
+import os
 import random
 from pathlib import Path
 
@@ -75,6 +76,14 @@ def test_a_remote_that_the_head_does_not_take_is_as_none(
     assert result.exit_code == 0, result.output
     assert "pit: the URL is none; what it lacks is sent from here\n" in result.stderr
     assert connected.submissions[0]["snapshot"]["remote"] is None
+
+
+def test_what_is_no_file_is_told(connected: StubHead, checkout: Path, pit_command: Pit) -> None:
+    os.mkfifo(checkout / "pipe")
+    words = "pit: left out, for they are neither files, directories nor links: pipe\n"
+    assert pit_command("run", "x").stderr == words
+    assert pit_command("run", "x", "--dry-run").stderr == words
+    assert json.loads(pit_command("run", "x", "--dry-run", "--json").stdout)["odd"] == ["pipe"]
 
 
 class TestDryRun:

@@ -60,9 +60,10 @@ class TestOdd:
         with socket.socket(socket.AF_UNIX) as door:
             door.bind("socket")
             shot = shoot(checkout, tmp_path)
-        assert shot.notes[0] == (
+            notes = shot.late_notes()
+        assert notes == [
             "left out, for they are neither files, directories nor links: new/fifo, pipe, socket"
-        )
+        ]
         assert contents(receive(shot, tmp_path, None)).keys() == {
             *(b".compute", b"model.py", b"data.bin", b"new/file")
         }
@@ -70,14 +71,14 @@ class TestOdd:
     def test_it_is_told_of_a_clean_project_too(self, checkout: Path, tmp_path: Path) -> None:
         os.mkfifo(checkout / "pipe")
         shot = shoot(checkout, tmp_path)
-        assert shot.notes == ["left out, for they are neither files, directories nor links: pipe"]
+        assert shot.late_notes() == ["left out, for they are neither files, directories nor links: pipe"]
         assert shot.tree == shot.committed
 
     def test_in_the_place_of_a_tracked_file_that_is_deleted(self, checkout: Path, tmp_path: Path) -> None:
         (checkout / "model.py").unlink()
         os.mkfifo(checkout / "model.py")
         shot = shoot(checkout, tmp_path)
-        assert "links: model.py" in shot.notes[0]
+        assert "links: model.py" in shot.late_notes()[0]
         assert shot.differences() == [("D", b"model.py")]
 
     def test_what_git_ignores_is_not_told(self, checkout: Path, tmp_path: Path) -> None:
@@ -86,12 +87,12 @@ class TestOdd:
         commit(checkout)
         os.mkfifo(checkout / "pipe")
         os.mkfifo(checkout / "x.sock")
-        assert shoot(checkout, tmp_path).notes == []
+        assert shoot(checkout, tmp_path).late_notes() == []
 
     def test_in_a_submodule_it_is_named_by_its_whole_path(self, checkout: Path, tmp_path: Path) -> None:
         STATES["submodule"](checkout)
         os.mkfifo(checkout / "lib" / "pipe")
-        assert "links: lib/pipe" in shoot(checkout, tmp_path).notes[0]
+        assert "links: lib/pipe" in shoot(checkout, tmp_path).late_notes()[0]
 
 
 class TestChanging:
@@ -121,7 +122,7 @@ class TestChanging:
         (checkout / "model.py").write_text("changed\n")
         before_adding.write_text("rm model.py; mkfifo model.py\n")
         shot = shoot(checkout, tmp_path)
-        assert "links: model.py" in shot.notes[0]
+        assert "links: model.py" in shot.late_notes()[0]
         assert b"model.py" not in contents(receive(shot, tmp_path, None))
 
     def test_one_that_never_rests_is_named(self, before_adding: Path, checkout: Path, tmp_path: Path) -> None:
