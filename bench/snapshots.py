@@ -19,7 +19,7 @@ from tests.e2e.cluster import Cluster
 
 FILES = 10_000
 BINARIES, BINARY_BYTES = 10, 10 * 1024 * 1024
-ROUNDS = 9
+ROUNDS = 15
 MOST_BYTES = 10_000
 
 

@@ -25,12 +25,12 @@ class Adjusted:
     pointers: tuple[Pointer, ...] = ()  # of large files that stay pointers in the tree
 
 
-def is_plain(project: Project, listing: bytes) -> bool:
+def is_plain(project: Project, tags: bytes) -> bool:
     """Whether the index can be trusted as it is; a cheap look that errs on the careful side."""
-    if project.setting("core.autocrlf").lower() not in ("", "false") or b".gitattributes\0" in listing:
+    if project.setting("core.autocrlf").lower() not in ("", "false") or b".gitattributes\0" in tags:
         return False
     # All tagged as ordinary; counted, for to take 10,000 lines apart takes longer than git did to list them.
-    return listing.startswith(b"H ") + listing.count(b"\0H ") == listing.count(b"\0")
+    return tags.startswith(b"H ") + tags.count(b"\0H ") == tags.count(b"\0")
 
 
 def has_attributes(project: Project) -> bool:
@@ -39,6 +39,8 @@ def has_attributes(project: Project) -> bool:
     everywhere = project.setting("core.attributesfile") or f"{here}/git/attributes"
     places = (str(project.top / ".gitattributes"), everywhere, "/etc/gitattributes")
     repository = project.paths.get("info/attributes")
+    if project.setting("attr.tree") or os.environ.get("GIT_ATTR_SOURCE"):
+        return True
     return any(os.path.isfile(os.path.expanduser(place)) for place in places) or bool(  # noqa: PTH111, PTH113
         repository and repository.is_file()
     )

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from pit.looking import LISTED, TAGGED
 from pit.project import Project, Remote
 
 
@@ -12,7 +13,7 @@ class Folder(Project):
     config: dict[str, list[str]] = {}  # noqa: RUF012 - nor settings of one
     head = None
     branch = None
-    listing = b""  # of what git tracks in it
+    tags = listing = b""  # what git tracks in it, as of `ls-files -v`, and with `-s`
     forced: tuple[bytes, ...] = ()  # what is taken though it is ignored
 
     def list_remotes(self) -> list[Remote]:
@@ -26,7 +27,7 @@ class Foreign(Folder):
         super().__init__(project.top)
         self.config = project.config
         self.paths = {"info/exclude": project.paths["info/exclude"]}
-        self.listing = project.run("ls-files", "-s", "-v", "-z")
+        self.tags, self.listing = project.run(*TAGGED), project.run(*LISTED)
         tracked = project.run("ls-files", "-z", "--cached", "--ignored", "--exclude-standard")
         self.forced = tuple(name for name in tracked.split(b"\0") if name)
 

@@ -10,7 +10,7 @@ from pit.exactness import Adjusted, adjust, has_attributes, is_plain
 from pit.folder import Folder, Foreign, is_foreign
 from pit.ignoring import patterns_below
 from pit.large import Pointer
-from pit.looking import Look, find_odd, folders, has_attributes_below
+from pit.looking import LISTED, Look, Status, find_odd, folders, has_attributes_below, may_have_submodules
 from pit.project import Project
 from pit.scratch import SUBMODULE, Entry, Scratch, parse_entries
 from pit.trouble import Unsteady, explain, refuse_unreadable, unreadable
@@ -56,14 +56,15 @@ class Taken:
     pointers: tuple[Pointer, ...]
     left_out: tuple[bytes, ...]  # untracked files that look like secrets
     unmerged: tuple[bytes, ...]  # files with conflicts, taken with their marks
-    listing: bytes  # what git tracks, as of `ls-files`
+    tags: bytes  # what git tracks, as of `ls-files -v`
     inner: dict[bytes, "Taken"]  # repositories inside, by their paths
 
     def odd(self) -> list[bytes]:
         """Neither files, directories nor links, and so left out; where something else is taken."""
         new = {change.path.rpartition(b"/")[0] for change in self.changes if change.is_untracked}
-        found = find_odd(os.fsencode(self.scratch.project.top), {*folders(self.listing), *new})
-        ignored = self.scratch.list_ignored([path for path in found if not _is_tracked(path, self.listing)])
+        found = find_odd(os.fsencode(self.scratch.project.top), {*folders(self.tags), *new})
+        tracked = {line[2:] for line in self.tags.split(b"\0")} if found else set()
+        ignored = self.scratch.list_ignored([path for path in found if path not in tracked])
         inside = [path + b"/" + name for path, sub in self.inner.items() for name in sub.odd()]
         return sorted({*(set(found) - ignored), *inside})
 
@@ -72,7 +73,8 @@ class Taken:
 class _Added:
     """What is in the scratch index, once it is as the work tree."""
 
-    listing: bytes = b""  # what was in it before
+    tags: bytes = b""  # what git tracks, as of `ls-files -v`
+    listing: bytes = b""  # what was in the index before; not told if all is clean
     adjusted: Adjusted = field(default_factory=Adjusted)
     nested: tuple[bytes, ...] = ()  # repositories inside that have no commit
     is_clean: bool = False  # as in HEAD: there is no need for a scratch index
@@ -109,7 +111,7 @@ def take(
         added.adjusted.pointers,
         (*left_out, *(path + b"/" + name for path, sub in inner.items() for name in sub.left_out)),
         _unmerged(added.listing),
-        added.listing,
+        added.tags,
         inner,
     )
 
@@ -119,7 +121,7 @@ def _add_all(project: Project, scratch: Scratch, embed: Container[str], look: Lo
     for tried in range(TRIES):
         try:
             if isinstance(project, Folder):
-                return _Added(project.listing, nested=_add_folder(project, scratch))
+                return _Added(project.tags, project.listing, nested=_add_folder(project, scratch))
             return _add_known(project, scratch, embed, look or Look(project))
         except Unsteady:
             if tried == TRIES - 1:
@@ -130,22 +132,28 @@ def _add_all(project: Project, scratch: Scratch, embed: Container[str], look: Lo
 
 def _add_known(project: Project, scratch: Scratch, embed: Container[str], look: Look) -> _Added:
     """By what git says itself, where that can be trusted; else each file is looked at."""
-    added, top = _Added(look.listing), os.fsencode(project.top)
-    trusted = is_plain(project, added.listing) and not has_attributes(project) and b"!" not in scratch.ignored
-    status = look.status if trusted and not has_attributes_below(top, added.listing) else None
-    if status and status.is_clean and b" 160000 " not in added.listing:
-        added.is_clean = True
-        return added
+    tags = look.tags
+    trusted = is_plain(project, tags) and not has_attributes(project) and b"!" not in scratch.ignored
+    status = look.status if trusted and not has_attributes_below(project, tags) else None
+    if status and status.is_clean and _is_of_head(status, project) and not may_have_submodules(project):
+        return _Added(tags, is_clean=True)
+    added = _Added(tags, project.run(*LISTED))
     scratch.begin()
     if status is None:
         added.adjusted = adjust(project, scratch, added.listing, embed)
-    odd = {path for path in find_odd(top, folders(added.listing)) if _is_tracked(path, added.listing)}
+    found = find_odd(os.fsencode(project.top), folders(tags))
+    odd = {path for path in found if _is_tracked(path, added.listing)}
     scratch.forget(list(odd))
     # By name only what is not ignored: git refuses to add that.
     is_short = status and len(status.differing) <= MOST_NAMED and not scratch.ignored
     paths = [path for path in status.differing if path not in odd] if status and is_short else (b".",)
     added.nested = _add(scratch, paths)
     return added
+
+
+def _is_of_head(status: Status, project: Project) -> bool:
+    """Whether nobody committed between two questions; where there is no commit, the tree is empty."""
+    return status.commit == (project.head[0].encode() if project.head else b"(initial)")
 
 
 def _add_folder(project: Folder, scratch: Scratch) -> tuple[bytes, ...]:

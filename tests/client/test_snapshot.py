@@ -168,6 +168,15 @@ def test_attributes_count_though_git_ignores_their_file(checkout: Path, tmp_path
     assert arrived[b"sub/file"] == ("file", b"one\r\ntwo\r\n")
 
 
+def test_a_commit_while_the_shot_is_taken_hides_nothing(checkout: Path, tmp_path: Path) -> None:
+    project = Project.find(checkout)
+    assert project.head == (git(checkout, "rev-parse", "HEAD"), git(checkout, "rev-parse", "HEAD^{tree}"))
+    commit_of(checkout, "meanwhile")
+    shot = Shot(project, tmp_path / "scratch")
+    assert contents(receive(shot, tmp_path, None)) == contents(checkout)
+    assert shot.differences() == [("A", b"meanwhile")]
+
+
 def test_what_differs_in_a_submodule_is_told(checkout: Path, tmp_path: Path) -> None:
     STATES["submodule_dirty"](checkout)
     shot = shoot(checkout, tmp_path)
