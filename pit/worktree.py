@@ -26,7 +26,7 @@ SECRET_NAMES = (
     *(".npmrc", "kubeconfig", "secrets.yaml", "secrets.yml", "secrets.json", "service-account*.json"),
 )
 HARMLESS_NAMES = (".env.example", ".env.sample", ".env.template", ".env.dist")
-TRIES = 3  # of a work tree in which something changes
+TRIES = 5  # of a work tree in which something changes
 MOST_NAMED = 100  # paths for git to look at; with more it is faster to look at all
 
 
@@ -122,7 +122,7 @@ def _add_all(project: Project, scratch: Scratch, embed: Container[str], look: Lo
         try:
             if isinstance(project, Folder):
                 return _Added(project.tags, project.listing, nested=_add_folder(project, scratch))
-            return _add_known(project, scratch, embed, look or Look(project))
+            return _add_known(project, scratch, embed, look or Look(project), by_name=tried == 0)
         except Unsteady:
             if tried == TRIES - 1:
                 raise
@@ -130,7 +130,9 @@ def _add_all(project: Project, scratch: Scratch, embed: Container[str], look: Lo
     raise AssertionError("unreachable")
 
 
-def _add_known(project: Project, scratch: Scratch, embed: Container[str], look: Look) -> _Added:
+def _add_known(
+    project: Project, scratch: Scratch, embed: Container[str], look: Look, *, by_name: bool
+) -> _Added:
     """By what git says itself, where that can be trusted; else each file is looked at."""
     tags = look.tags
     trusted = is_plain(project, tags) and not has_attributes(project) and b"!" not in scratch.ignored
@@ -144,9 +146,10 @@ def _add_known(project: Project, scratch: Scratch, embed: Container[str], look: 
     found = find_odd(os.fsencode(project.top), folders(tags))
     odd = {path for path in found if _is_tracked(path, added.listing)}
     scratch.forget(list(odd))
-    # By name only what is not ignored: git refuses to add that.
-    is_short = status and len(status.differing) <= MOST_NAMED and not scratch.ignored
-    paths = [path for path in status.differing if path not in odd] if status and is_short else (b".",)
+    paths: Sequence[bytes] = (b".",)
+    # By name only what rests, and is not ignored: git refuses to add what is.
+    if by_name and status and len(status.differing) <= MOST_NAMED and not scratch.ignored:
+        paths = [path for path in status.differing if path not in odd]
     added.nested = _add(scratch, paths)
     return added
 
