@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pit.looking import LISTED, TAGGED
+from pit.looking import TAGGED
 from pit.project import Project, Remote
 
 
@@ -13,7 +13,7 @@ class Folder(Project):
     config: dict[str, list[str]] = {}  # noqa: RUF012 - nor settings of one
     head = None
     branch = None
-    tags = listing = b""  # what git tracks in it, as of `ls-files -v`, and with `-s`
+    tags = b""  # what git tracks in it, as of `ls-files -v`
     forced: tuple[bytes, ...] = ()  # what is taken though it is ignored
 
     def list_remotes(self) -> list[Remote]:
@@ -27,7 +27,7 @@ class Foreign(Folder):
         super().__init__(project.top)
         self.config = project.config
         self.paths = {"info/exclude": project.paths["info/exclude"]}
-        self.tags, self.listing = project.run(*TAGGED), project.run(*LISTED)
+        self.tags = project.run(*TAGGED)
         tracked = project.run("ls-files", "-z", "--cached", "--ignored", "--exclude-standard")
         self.forced = tuple(name for name in tracked.split(b"\0") if name)
 

@@ -6,6 +6,7 @@
 
 import os
 import re
+import stat
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -37,10 +38,8 @@ class Look:
     """Questions that are asked already; who needs an answer waits for it."""
 
     def __init__(self, project: Project) -> None:
-        self._project = project
-        with_status = not (
-            project.top / os.fsdecode(ATTRIBUTES_FILE)
-        ).exists()  # else it could not be trusted
+        # With attributes it could not be trusted.
+        with_status = not (project.top / os.fsdecode(ATTRIBUTES_FILE)).exists()
         pool = ThreadPoolExecutor(2)
         self._status = pool.submit(_ask_status, project) if with_status else None
         self._tags = pool.submit(project.run, *TAGGED)
@@ -86,6 +85,14 @@ def find_odd(top: bytes, places: Iterable[bytes]) -> list[bytes]:
 
 def _is_known(entry: os.DirEntry[bytes]) -> bool:
     return entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False) or entry.is_symlink()
+
+
+def is_odd(path: bytes) -> bool:
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:  # not there at all
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode))
 
 
 def folds_case(project: Project) -> bool:

@@ -10,9 +10,18 @@ from pit.exactness import Adjusted, adjust, has_attributes, is_plain
 from pit.folder import Folder, Foreign, is_foreign
 from pit.ignoring import patterns_below
 from pit.large import Pointer
-from pit.looking import LISTED, Look, Status, find_odd, folders, has_attributes_below, may_have_submodules
+from pit.looking import (
+    LISTED,
+    Look,
+    Status,
+    find_odd,
+    folders,
+    has_attributes_below,
+    is_odd,
+    may_have_submodules,
+)
 from pit.project import Project
-from pit.scratch import SUBMODULE, Entry, Scratch, parse_entries
+from pit.scratch import SUBMODULE, Entry, Scratch
 from pit.trouble import Unsteady, explain, refuse_unreadable, unreadable
 from pit_protocol.problem import Problem
 
@@ -63,7 +72,7 @@ class Taken:
         """Neither files, directories nor links, and so left out; where something else is taken."""
         new = {change.path.rpartition(b"/")[0] for change in self.changes if change.is_untracked}
         found = find_odd(os.fsencode(self.scratch.project.top), {*folders(self.tags), *new})
-        tracked = {line[2:] for line in self.tags.split(b"\0")} if found else set()
+        tracked = _tracked(self.tags) if found else set()
         ignored = self.scratch.list_ignored([path for path in found if path not in tracked])
         inside = [path + b"/" + name for path, sub in self.inner.items() for name in sub.odd()]
         return sorted({*(set(found) - ignored), *inside})
@@ -74,10 +83,10 @@ class _Added:
     """What is in the scratch index, once it is as the work tree."""
 
     tags: bytes = b""  # what git tracks, as of `ls-files -v`
-    listing: bytes = b""  # what was in the index before; not told if all is clean
     adjusted: Adjusted = field(default_factory=Adjusted)
     nested: tuple[bytes, ...] = ()  # repositories inside that have no commit
     is_clean: bool = False  # as in HEAD: there is no need for a scratch index
+    has_links: bool = False  # there may be submodules
 
 
 def take(
@@ -97,7 +106,7 @@ def take(
     added = _add_all(project, scratch, embed, look)
     before = project.head[1] if project.head else EMPTY_TREE
     tree = before if added.is_clean else scratch.line("write-tree")
-    changes = _changes(scratch, before, tree, added.listing) if tree != before else []
+    changes = _changes(scratch, before, tree, added.tags) if tree != before else []
     left_out = [change.path for change in changes if _is_secret(change, include)]
     scratch.forget(left_out)
     inner = _flatten(scratch, added, changes, include)
@@ -110,7 +119,7 @@ def take(
         + tuple(_below(path, change) for path, sub in inner.items() for change in sub.changes),
         added.adjusted.pointers,
         (*left_out, *(path + b"/" + name for path, sub in inner.items() for name in sub.left_out)),
-        _unmerged(added.listing),
+        _unmerged(added.tags),
         added.tags,
         inner,
     )
@@ -121,7 +130,7 @@ def _add_all(project: Project, scratch: Scratch, embed: Container[str], look: Lo
     for tried in range(TRIES):
         try:
             if isinstance(project, Folder):
-                return _Added(project.tags, project.listing, nested=_add_folder(project, scratch))
+                return _Added(project.tags, nested=_add_folder(project, scratch))
             return _add_known(project, scratch, embed, look or Look(project), by_name=tried == 0)
         except Unsteady:
             if tried == TRIES - 1:
@@ -134,17 +143,16 @@ def _add_known(
     project: Project, scratch: Scratch, embed: Container[str], look: Look, *, by_name: bool
 ) -> _Added:
     """By what git says itself, where that can be trusted; else each file is looked at."""
-    tags = look.tags
+    tags, has_links = look.tags, may_have_submodules(project)
     trusted = is_plain(project, tags) and not has_attributes(project) and b"!" not in scratch.ignored
     status = look.status if trusted and not has_attributes_below(project, tags) else None
-    if status and status.is_clean and _is_of_head(status, project) and not may_have_submodules(project):
+    if status and status.is_clean and _is_of_head(status, project) and not has_links:
         return _Added(tags, is_clean=True)
-    added = _Added(tags, project.run(*LISTED))
+    added = _Added(tags, has_links=has_links)
     scratch.begin()
     if status is None:
-        added.adjusted = adjust(project, scratch, added.listing, embed)
-    found = find_odd(os.fsencode(project.top), folders(tags))
-    odd = {path for path in found if _is_tracked(path, added.listing)}
+        added.adjusted = adjust(project, scratch, project.run(*LISTED), embed)
+    odd = _odd_in_place_of_files(project, tags, status)
     scratch.forget(list(odd))
     paths: Sequence[bytes] = (b".",)
     # By name only what rests, and is not ignored: git refuses to add what is.
@@ -152,6 +160,14 @@ def _add_known(
         paths = [path for path in status.differing if path not in odd]
     added.nested = _add(scratch, paths)
     return added
+
+
+def _odd_in_place_of_files(project: Project, tags: bytes, status: Status | None) -> set[bytes]:
+    """Tracked files that are no file, directory or link any more; git would stumble over them."""
+    top = os.fsencode(project.top)
+    if status is None:
+        return set(find_odd(top, folders(tags))) & _tracked(tags)
+    return {path for path in status.differing if is_odd(os.path.join(top, path))}  # noqa: PTH118
 
 
 def _is_of_head(status: Status, project: Project) -> bool:
@@ -185,12 +201,13 @@ def _add(scratch: Scratch, paths: Sequence[bytes] = (b".",), *options: str) -> t
     return (*nested, *_add(scratch))
 
 
-def _changes(scratch: Scratch, before: str, tree: str, listing: bytes) -> list[Change]:
+def _changes(scratch: Scratch, before: str, tree: str, tags: bytes) -> list[Change]:
+    tracked = _tracked(tags)
     words = scratch.run(*RAW_DIFF, before, tree).split(b"\0")
     changes = []
     for facts, path in zip(words[::2], words[1::2], strict=False):
         _, mode, _, _, letter = facts.split(b" ")
-        changes.append(Change(letter.decode(), path, mode, letter == b"A" and not _is_tracked(path, listing)))
+        changes.append(Change(letter.decode(), path, mode, letter == b"A" and path not in tracked))
     return changes
 
 
@@ -209,7 +226,7 @@ def _flatten(
     scratch: Scratch, added: _Added, changes: Sequence[Change], include: Sequence[str]
 ) -> dict[bytes, Taken]:
     """Put the files of submodules and nested repositories into the index, in place of their commits."""
-    has_links = b" 160000 " in added.listing or any(change.mode == SUBMODULE for change in changes)
+    has_links = added.has_links or any(change.mode == SUBMODULE for change in changes)
     paths = [entry.path for entry in scratch.entries() if entry.mode == SUBMODULE] if has_links else []
     inner: dict[bytes, Taken] = {}
     for number, path in enumerate((*paths, *added.nested)):
@@ -243,14 +260,12 @@ def _has_files(top: Path) -> bool:
         raise unreadable(str(top)) from None
 
 
-def _unmerged(listing: bytes) -> tuple[bytes, ...]:
-    if b"\0M " not in b"\0" + listing:
-        return ()
-    return tuple({entry.path for entry in parse_entries(listing) if entry.tag == b"M"})
+def _unmerged(tags: bytes) -> tuple[bytes, ...]:
+    return tuple({line[2:] for line in tags.split(b"\0") if line.startswith(b"M ")}) if b"M " in tags else ()
 
 
-def _is_tracked(path: bytes, listing: bytes) -> bool:
-    return b"\t" + path + b"\0" in listing
+def _tracked(tags: bytes) -> set[bytes]:
+    return {line[2:] for line in tags.split(b"\0")}
 
 
 def _committed(project: Project, scratch: Scratch, adjusted: Adjusted, inner: dict[bytes, Taken]) -> str:
