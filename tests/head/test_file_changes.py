@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+import stat
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from pit_protocol.tar_writer import ended, header, padding, sealed
 from pit_server.app import create_app, create_head
 from pit_server.head import Head
 from pit_server.settings import Settings
+from pit_server.store import beneath
 from pit_server.store.beneath import Domain
 from pit_server.store.parts import Upload, receive
 from tests.head.cluster import Person
@@ -238,6 +240,41 @@ class TestTrash:
         assert (entry["actor"], entry["act"], entry["detail"]) == ("anna", "remove files", "x")
 
 
+class TestDurability:
+    """What was said to be here stays when the power goes: its sender may have deleted his own."""
+
+    def test_a_file_is_on_disk_before_it_has_its_name_and_its_name_after(
+        self, folder: Path, anna: Person, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        synced = _watch_syncs(monkeypatch, folder)
+        anna.ok(send(anna, "home", b"file", b"content"))
+        assert synced == [("file", []), ("directory", ["file"])]
+
+    def test_what_comes_in_a_tar_is_on_disk_when_it_is_answered(
+        self, folder: Path, anna: Person, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        synced = _watch_syncs(monkeypatch, folder)
+        pieces = [header(Member(name, FILE, 0o644, 1, 0.0, "")) + b"x" + padding(1) for name in ("a", "b")]
+        body = b"".join(sealed(pieces))
+        anna.ok(anna.call("PUT", route("home"), data=body, query_string={"tar": "yes"}))
+        assert synced == [("all", ["a", "b"])]
+
+
+def _watch_syncs(monkeypatch: pytest.MonkeyPatch, folder: Path) -> list[tuple[str, list[str]]]:
+    """What is synced, and which names were there at that time."""
+    synced: list[tuple[str, list[str]]] = []
+
+    def note(what: str) -> None:
+        synced.append((what, sorted(path.name for path in folder.iterdir() if path.suffix != ".part")))
+
+    def fsync(descriptor: int) -> None:
+        note("directory" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(beneath, "sync_filesystem", lambda _: note("all"))
+    return synced
+
+
 class TestRoom:
     """Quotas, and a disk that gets full."""
 
@@ -318,6 +355,20 @@ class TestFullDisk:
         assert list(home(head).iterdir()) == []
         assert send(anna, "home", b"fits", b"x" * MIB).status_code == 201
         assert anna.get(route("home", b"fits")).data == b"x" * MIB
+
+    def test_what_lacks_a_few_bytes_of_room_is_not_taken_for_whole(
+        self, small: Path, app: Flask, head: Head, anna: Person
+    ) -> None:
+        """The system writes what fits of the last piece, and calls that no error."""
+        assert names(anna, "home") == []
+        disk = os.statvfs(small)
+        content = b"x" * (disk.f_bavail * disk.f_frsize + 1)
+        member = Member("file", FILE, 0o644, len(content), 0.0, "")
+        body = b"".join(sealed([header(member), content, padding(len(content))]))
+        options = {"query_string": {"tar": "yes"}, "environ_overrides": {"CONTENT_LENGTH": ""}}
+        answer = anna.call("PUT", route("home"), input_stream=io.BytesIO(body), **options)
+        assert (answer.status_code, answer.json["code"]) == (507, "disk_full")
+        assert list(home(head).iterdir()) == []
 
 
 def test_the_reserve_is_laid_by_and_given_up(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from pit_server.services.domains import Place
 from pit_server.services.room import Room
 from pit_server.services.tokens import Caller
 from pit_server.store.beneath import Domain, Entry, Kind
+from pit_server.store.writing import write_all
 
 BLOCK = 256 * 1024
 MICROSOFT = "{urn:schemas-microsoft-com:}"
@@ -267,7 +268,7 @@ class File(_Resource, DAVNonCollection):  # type: ignore[misc]
         with target.changing() as domain, self.domain.open_file(self.below) as source:
             with domain.replacing(target.below, mode=self.entry.mode) as copy:
                 while block := source.read(BLOCK):
-                    copy.write(block)
+                    write_all(copy.fileno(), block)
             with domain.parent(target.below) as (parent, name), domain.told(target.below):
                 os.utime(name, (self.entry.mtime,) * 2, dir_fd=parent, follow_symlinks=False)
         self._room.add(target.place.name, self.entry.size)

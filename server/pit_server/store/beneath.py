@@ -18,6 +18,7 @@ from typing import BinaryIO, NamedTuple, Self
 from pit_protocol.problem import Problem
 from pit_server.store import resolving
 from pit_server.store.resolving import PLACE
+from pit_server.store.writing import sync_directory, sync_filesystem
 
 LONGEST_PATH, LONGEST_NAME = 4096, 255
 PART = ".pit-{}.part"  # what is being written; not listed, and swept up if it is left
@@ -160,8 +161,11 @@ class Domain:
                 os.close(made)
 
     @contextmanager
-    def replacing(self, path: str, *, mode: int | None = None) -> Iterator[BinaryIO]:
-        """A file to write to, which takes the place of `path` at the end if all went well."""
+    def replacing(self, path: str, *, mode: int | None = None, sync: bool = True) -> Iterator[BinaryIO]:
+        """A file to write to, which takes the place of `path` at the end if all went well.
+
+        It is on disk then, unless `sync` is off and the caller sees to that.
+        """
         part = PART.format(secrets.token_hex(12))
         with self.parent(path) as (parent, name):
             with self.told(path):
@@ -171,8 +175,12 @@ class Domain:
                     yield file
                     with self.told(path):
                         self.finish(file.fileno(), mode)
+                        if sync:
+                            os.fsync(file.fileno())
                 with self.told(path):
                     os.rename(part, name, src_dir_fd=parent, dst_dir_fd=parent)
+                    if sync:
+                        sync_directory(parent)
             finally:
                 with suppress(FileNotFoundError):
                     os.unlink(part, dir_fd=parent)
@@ -182,6 +190,11 @@ class Domain:
         own = self._ownership.file_mode
         wanted = own | ((own & 0o444) >> 2) if (mode or 0) & 0o100 else own
         self._give(descriptor, wanted)
+
+    def sync(self) -> None:
+        """Come back when all that was written here is on disk: one call for many files."""
+        with self.directory("") as root, self.told(""):
+            sync_filesystem(root)
 
     def make_link(self, path: str, target: str) -> None:
         """A link, which replaces what is there; where it leads is up to who follows it."""
@@ -277,6 +290,9 @@ class Domain:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             hint = "remove what is not needed, or ask an admin"
             return Problem("disk_full", f"the head's disk is full: {named} was not written", hint, status=507)
+        if error.errno in (errno.EIO, errno.EROFS):
+            why = f"{named}: the head's disk does not work: {os.strerror(error.errno).lower()}"
+            return Problem("disk_broken", why, "ask an admin", status=503)
         if error.errno == errno.ENXIO:
             return self._odd(path)
         why = (error.strerror or str(error)).lower()

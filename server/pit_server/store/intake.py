@@ -7,12 +7,13 @@ from pit_protocol.problem import Problem
 from pit_protocol.tar_reader import DIRECTORY, FILE, LINK, TarReader
 from pit_server.store.beneath import Domain, parse_path
 from pit_server.store.parts import Readable
+from pit_server.store.writing import write_all
 
 BLOCK = 256 * 1024
 
 
 def take_in(domain: Domain, path: str, body: Readable) -> tuple[int, int]:
-    """Write the entries below `path`, each file whole or absent; how many, and their bytes.
+    """Write the entries below `path`, each file whole or absent, and to disk; how many, and their bytes.
 
     An archive without its seal has not come to its end, and is a Problem: what came before stays.
     """
@@ -30,14 +31,15 @@ def take_in(domain: Domain, path: str, body: Readable) -> tuple[int, int]:
             if member.kind == LINK:
                 domain.make_link(target, member.target)
                 continue
-            with domain.replacing(target, mode=member.mode) as file, domain.told(target):
+            with domain.replacing(target, mode=member.mode, sync=False) as file, domain.told(target):
                 for piece in reader.pieces(member.size):
-                    file.write(piece)
+                    write_all(file.fileno(), piece)
                 os.utime(file.fileno(), (member.mtime, member.mtime))
         else:
             raise Problem("bad_archive", "only files, directories and links are taken", status=422)
     if not reader.is_sealed:
         raise Problem("bad_archive", "the archive has no seal", "send it again", status=422)
+    domain.sync()
     return count, size
 
 

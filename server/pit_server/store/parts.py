@@ -19,6 +19,7 @@ from pit_protocol.hashing import RunningHash
 from pit_protocol.problem import Problem
 from pit_server.store.beneath import PART, Domain
 from pit_server.store.hashing import digest_of, remember
+from pit_server.store.writing import sync_directory, write_all
 
 BLOCK = 1024 * 1024
 MOST_RUNNING = 256  # uploads whose hash is computed while they come
@@ -82,7 +83,7 @@ def receive(domain: Domain, upload: Upload, offset: int, body: Readable, most: i
                     "too_much", f"{domain.named(upload.path)}: more comes than was said", status=413
                 )
             try:
-                _write_all(part, data)
+                write_all(part, data)
             except OSError as error:
                 # A full disk gets its room back: others need it more than who tries again.
                 os.unlink(upload.part, dir_fd=parent)
@@ -112,7 +113,9 @@ def complete(domain: Domain, upload: Upload, claim: Claim) -> None:
             if claim.mtime is not None:
                 os.utime(part, (claim.mtime, claim.mtime))
             name = upload.path.rpartition("/")[2]
+            os.fsync(part)
             os.rename(upload.part, name, src_dir_fd=parent, dst_dir_fd=parent)
+            sync_directory(parent)
             remember(part, claim.sha256)
 
 
@@ -189,9 +192,3 @@ def _is_named(part: int, parent: int, name: str) -> bool:
         return os.path.samestat(opened, os.stat(name, dir_fd=parent, follow_symlinks=False))
     except FileNotFoundError:
         return False
-
-
-def _write_all(part: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(part, rest) :]
