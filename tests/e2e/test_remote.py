@@ -1,6 +1,7 @@
 """A node without the head's files: what jobs write there is on the head when they end, whatever dies."""
 
 import os
+import shutil
 import signal
 import stat
 from collections.abc import Iterator
@@ -160,17 +161,56 @@ def test_no_secret_is_in_an_argument_or_in_the_environment_of_a_job(remote: Clus
     assert remote.wait(number)["outcome"] == "stopped"
 
 
-def test_what_the_head_does_not_take_fails_the_process(remote: Cluster) -> None:
+def test_what_is_over_a_quota_waits_for_room_and_stays_on_the_node_if_stopped(remote: Cluster) -> None:
     me = remote.json("show", "me")["name"]
+    why = "1 file in home or groups could not be written: home/{}: user:"
     remote.ok("set", f"user:{me}", "quota=1M")
     try:
-        number = remote.run('head -c 3000000 /dev/zero >"$USER_DIR/too-much"')
-        record = remote.wait(number)
+        waiting, stopped = (
+            remote.run(f'head -c 3000000 /dev/zero >"$USER_DIR/{name}"; echo k >"$KEEP_DIR/k"')
+            for name in ("waits", "stays")
+        )
+        for number, name in ((waiting, "waits"), (stopped, "stays")):
+            told = f"not on the head yet: {why.format(name)}"
+            eventually(lambda n=number, told=told: told in remote.ok("log", str(n), "--no-follow"))
+            assert remote.record(number)["state"] == "running"
+            assert told in remote.record(number)["processes"][0]["reason"]
+        assert not remote.json("show", "nodes")["nodes"][0]["trouble"]  # others' jobs can run
+        remote.ok("stop", str(stopped))
+        record = remote.wait(stopped)
     finally:
         remote.ok("set", f"user:{me}", "quota=")
-    assert record["outcome"] == "failed", record
-    assert "1 files in home or groups could not be written" in record["reason"]
-    assert not (home(remote) / "too-much").exists()
+    place = remote.home / "worker" / "attempts" / f"{stopped}-1"
+    assert record["outcome"] == "stopped"
+    assert f"stays on its node, in {place}" in record["processes"][0]["reason"]
+    assert (place / "cache/own/vfs/pit/home/stays").stat().st_size == 3_000_000
+    assert remote.wait(waiting)["outcome"] == "succeeded"
+    assert (home(remote) / "waits").stat().st_size == 3_000_000
+    assert not (home(remote) / "stays").exists()
+    for number in (waiting, stopped):
+        assert (data(remote) / "jobs" / str(number) / "1/keep/k").read_text() == "k\n"
+    eventually(lambda: attempts(remote) == [place])
+    shutil.rmtree(place)
+
+
+def test_one_file_that_the_head_cannot_take_keeps_no_other_from_coming(remote: Cluster) -> None:
+    """A path that is too long for it, beside more directories than a program may have open."""
+    name = "n" * 250
+    deep = f'cd "$KEEP_DIR"; for i in $(seq 20); do mkdir {name}; cd {name}; done; echo deep >file'
+    number = remote.run(
+        f'mkdir "$KEEP_DIR"/d$(seq -s " $KEEP_DIR"/d 1500); echo k >"$KEEP_DIR/d1500/k"; {deep}'
+    )
+    record = remote.wait(number)
+    place = remote.home / "worker" / "attempts" / f"{number}-1"
+    assert record["outcome"] == "failed"
+    reason = record["processes"][0]["reason"]
+    assert "of its files could not be brought to the head: keep/nnn" in reason
+    assert f"is too long; what is not on the head stays on its node, in {place}" in reason
+    keep = data(remote) / "jobs" / str(number) / "1/keep"
+    assert len(list(keep.iterdir())) == 1501
+    assert (keep / "d1500/k").read_text() == "k\n"
+    assert place.is_dir()
+    shutil.rmtree(place)
 
 
 def _pids(*words: str) -> list[int]:

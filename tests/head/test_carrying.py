@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from pit_protocol.states import KilledBy
 from pit_protocol.tar_reader import DIRECTORY, FILE, LINK, Member, TarReader
 from pit_protocol.tar_writer import header, padding, sealed
 from pit_server.head import Head
@@ -101,6 +103,17 @@ def test_what_has_ended_is_not_written_any_more(n0: Worker, job: int) -> None:
     assert ask(n0, "GET", job, "tree").status_code == 200
     n0.beat(ended(process))
     assert ask(n0, "PUT", job, "tree", data=a_tar()).status_code == 403
+
+
+def test_what_was_lost_with_its_node_may_still_be_brought(n0: Worker, job: int, head: Head) -> None:
+    process = next(iter(n0.orders()))
+    n0.beat(running(process))
+    n0.beat(replace(ended(process), exit_code=None, killed_by=KilledBy.REBOOT))
+    changes = a_tar(("keep/late", FILE, b"late"))
+    assert ask(n0, "PUT", job, "tree", data=changes).status_code == 200
+    assert (head.data.attempt(job, 1) / "keep/late").read_bytes() == b"late"
+    for method, what in (("POST", "token"), ("GET", "tree")):
+        assert ask(n0, method, job, what).json["code"] == "not_yours"
 
 
 def test_users_have_no_business_there(job: int, n0: Worker, root: Person) -> None:

@@ -1,6 +1,9 @@
 """Job directories on their way: what is packed is what is unpacked, and nothing leads out of a tree (S51)."""
 
 import os
+import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,7 +44,7 @@ def all_of(root: Path) -> dict[str, bytes | str]:
 def test_what_was_packed_is_what_is_unpacked(tree: Path, tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.mkdir()
-    unpack(pack(tree, sorted(manifest.scan(tree).known)), target)
+    unpack(pack(tree, sorted(manifest.scan(tree).known), {}), target)
     (tree / "pipe").unlink()
     assert all_of(target) == all_of(tree)
     assert os.access(target / "sub" / "program", os.X_OK)
@@ -75,7 +78,7 @@ def test_a_path_that_a_job_swaps_for_a_link_is_not_followed(tree: Path, tmp_path
     (tree / "sub" / "deep").rmdir()
     (tree / "sub").rmdir()
     (tree / "sub").symlink_to(tmp_path / "secret")
-    assert b"SECRET" not in b"".join(pack(tree, wanted))
+    assert b"SECRET" not in b"".join(pack(tree, wanted, {}))
 
 
 @pytest.mark.parametrize(
@@ -101,7 +104,7 @@ def test_no_member_of_a_tar_leads_out_of_the_tree(
 
 
 def test_a_tree_that_breaks_off_is_not_taken_for_a_whole_one(tree: Path, tmp_path: Path) -> None:
-    whole = b"".join(pack(tree, ["sub", "sub/large"]))
+    whole = b"".join(pack(tree, ["sub", "sub/large"], {}))
     for end in (len(whole) - 1600, 3000):
         target = tmp_path / str(end)
         target.mkdir()
@@ -112,3 +115,67 @@ def test_a_tree_that_breaks_off_is_not_taken_for_a_whole_one(tree: Path, tmp_pat
     (tmp_path / "unsealed").mkdir()
     with pytest.raises(Problem):
         unpack([unsealed], tmp_path / "unsealed")
+
+
+def test_more_directories_than_can_be_open_at_once_are_all_found(tmp_path: Path) -> None:
+    for number in range(300):
+        (tmp_path / str(number) / "below").mkdir(parents=True)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, before[1]))
+    try:
+        found = manifest.scan(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert len(found.known) == 600 and not found.unread
+
+
+def test_what_its_owner_may_not_read_is_made_readable(tmp_path: Path) -> None:
+    """As a user, for root may read everything."""
+    tmp_path.chmod(0o777)
+    script = """if True:
+        import os, sys
+        from pathlib import Path
+        from pit_worker import manifest
+        from pit_worker.tar_streams import pack
+        os.chdir(sys.argv[1])  # what is above may be root's alone
+        if os.geteuid() == 0:
+            os.setgroups([]); os.setgid(65534); os.setuid(65534)
+        root = Path("tree")
+        (root / "shut").mkdir(parents=True)
+        (root / "shut/file").write_text("SECRET")
+        (root / "shut/file").chmod(0)
+        (root / "shut").chmod(0)
+        found = manifest.scan(root)
+        print(sorted(found.known), found.unread, b"SECRET" in b"".join(pack(root, found.known, {})))
+    """
+    assert _python(script, str(tmp_path)) == "['shut', 'shut/file'] {} True"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make what it does not own")
+def test_a_directory_that_cannot_be_read_is_told_and_not_taken_for_gone(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    (tmp_path / "tree/shut").mkdir(parents=True)
+    (tmp_path / "tree/shut/file").touch()
+    (tmp_path / "tree/open").touch()
+    manifest.scan(tmp_path / "tree").save(tmp_path / "manifest")
+    (tmp_path / "manifest").chmod(0o644)
+    (tmp_path / "tree/shut").chmod(0o700)
+    script = """if True:
+        import os, sys
+        from pathlib import Path
+        from pit_worker import manifest
+        os.chdir(sys.argv[1])
+        known = manifest.load(Path("manifest"))
+        if os.geteuid() == 0:
+            os.setgroups([]); os.setgid(65534); os.setuid(65534)
+        changes, now = known.compare(Path("tree"))
+        print(changes.gone, now.unread)
+    """
+    assert _python(script, str(tmp_path)) == "() {'shut': 'permission denied'}"
+
+
+def _python(script: str, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments], check=True, capture_output=True, text=True, timeout=60
+    )
+    return done.stdout.strip()

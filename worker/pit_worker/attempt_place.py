@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pit_protocol import rclone
-from pit_protocol.beat import ProcessSpec
+from pit_protocol.beat import Account, ProcessSpec
 from pit_worker.entry import Entry, read_stat, write_whole
 
 ATTEMPTS = "attempts"  # in the spool
@@ -71,6 +71,15 @@ class AttemptPlace:
     def log(self) -> Path:
         return self.path / "rclone.log"
 
+    @cached_property
+    def kept(self) -> Path:
+        """There, with the reason and since then, if it stays though its processes are over."""
+        return self.path / "kept"
+
+    @cached_property
+    def _given_up(self) -> Path:
+        return self.path / "given-up"
+
     def make(self) -> None:
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -111,9 +120,31 @@ class AttemptPlace:
         """Let the mounts be tried anew."""
         (self.path / "lost").unlink(missing_ok=True)
 
-    def has_unsent(self) -> bool:
-        """Whether a cache without its program may hold what is not on the head yet."""
-        return any(self.cache.glob("*/vfs/*/**/*"))
+    def unsent(self) -> list[str]:
+        """Files in the cache that are not on the head yet, as rclone has noted them."""
+        return [
+            str(meta.relative_to(self.cache))
+            for meta in self.cache.glob("*/vfsMeta/**/*")
+            if meta.is_file() and self._is_dirty(meta)
+        ]
+
+    def account(self) -> Account | None:
+        """Whose the files in the mounts seem to be."""
+        told = self._read("mount.json")
+        return Account(told["uid"], told["gid"]) if told.get("uid") is not None else None
+
+    def keep(self, why: str) -> None:
+        """Let it stay when its processes are over, for not all of it is on the head."""
+        if not self.kept.exists():
+            write_whole(self.kept, why)
+
+    def give_up(self) -> None:
+        """Wait no longer for a head that does not take it."""
+        self._given_up.touch()
+
+    @property
+    def is_given_up(self) -> bool:
+        return self._given_up.exists()
 
     def clear(self) -> None:
         """Delete all of it; raises OSError while something is mounted there: that is others' data."""
@@ -122,12 +153,23 @@ class AttemptPlace:
                 raise OSError(f"{mount} is still mounted")
             with suppress(FileNotFoundError):
                 mount.rmdir()
-        for part in (self.tree, self.coming, self.cache):
+        shutil.rmtree(self.coming, ignore_errors=True)
+        with suppress(FileNotFoundError):
+            self.tree.rename(self.coming)  # one half deleted would look like a job's that removed the rest
+        for part in (self.coming, self.cache):
             shutil.rmtree(part, ignore_errors=True)
-        for file in ("manifest", "token", "guard", "lost", "rclone.log", "rclone.conf", "mount.json"):
-            (self.path / file).unlink(missing_ok=True)
+        for file in self.path.iterdir() if self.path.is_dir() else ():
+            file.unlink()
         with suppress(FileNotFoundError):
             self.path.rmdir()
+
+    def _is_dirty(self, meta: Path) -> bool:
+        try:
+            return json.loads(meta.read_bytes())["Dirty"] is not False
+        except FileNotFoundError:
+            return False
+        except (OSError, ValueError, LookupError, TypeError):
+            return True  # half written: better sent twice than lost
 
     def _read(self, name: str) -> dict[str, Any]:
         with suppress(OSError, ValueError):

@@ -9,10 +9,15 @@ from pit_worker.environment import StartRefused
 
 Fetched = Callable[[StartRefused | OSError | None], None]
 Delivered = Callable[[str], None]
+Waiting = Callable[[str], None]
 
 
 class Carrier(Protocol):
     """None of it keeps the loop waiting: what takes long is told later, in the loop."""
+
+    @property
+    def trouble(self) -> str:
+        """Why the node should take no new processes; empty if it may."""
 
     def welcome(self, welcome: Welcome) -> None:
         """A session has begun: from now on the head can be asked."""
@@ -26,8 +31,14 @@ class Carrier(Protocol):
     def attend(self, entry: Entry, lost: Callable[[], None]) -> None:
         """Call `lost` if a running process loses its data."""
 
-    def deliver(self, entry: Entry, delivered: Delivered) -> None:
-        """See that all it has written is on the head, and tell nothing; or what of it is lost, in words."""
+    def deliver(self, entry: Entry, delivered: Delivered, waiting: Waiting) -> None:
+        """See that all it has written is on the head, and tell nothing; or what of it stays here, in words.
+
+        `waiting` is told why that takes so long.
+        """
+
+    def give_up(self, entry: Entry) -> None:
+        """Wait no longer for a head that refuses what it has written."""
 
     def release(self, live: Collection[Entry]) -> None:
         """Clear away the data of all processes but these."""
@@ -35,6 +46,8 @@ class Carrier(Protocol):
 
 class AtHand:
     """The head's files are here, on the same path or another one: there is nothing to carry."""
+
+    trouble = ""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -51,8 +64,11 @@ class AtHand:
     def attend(self, entry: Entry, lost: Callable[[], None]) -> None:
         """It is not lost."""
 
-    def deliver(self, entry: Entry, delivered: Delivered) -> None:  # noqa: ARG002
+    def deliver(self, entry: Entry, delivered: Delivered, waiting: Waiting) -> None:  # noqa: ARG002
         delivered("")
+
+    def give_up(self, entry: Entry) -> None:
+        """Nothing is waited for."""
 
     def release(self, live: Collection[Entry]) -> None:
         """Nothing is kept here."""

@@ -116,9 +116,9 @@ class Entry:
         text = _read(self.path / "scribe")
         return int(text) if text.strip().isdigit() else None
 
-    def say(self, line: str) -> None:
-        """Write a line of the worker's own to its output, while that has not begun."""
-        if self.is_claimed():
+    def say(self, line: str, *, is_over: bool = False) -> None:
+        """Write a line of the worker's own to its output, while that has not begun, or when it is over."""
+        if self.is_claimed() and not is_over:
             return
         with suppress(OSError):
             descriptor = os.open(self.output, os.O_WRONLY | os.O_APPEND)

@@ -22,9 +22,21 @@ BEGIN_S = 60.0
 END_S = 20.0
 LOOK_S = 0.05
 TAIL = 5  # lines of rclone's log that tell of its last tries
-REFUSAL = re.compile(r"failed to (?:copy|upload|transfer).*: (?:403|413|422|507) ", re.IGNORECASE)
+# `ERROR : home/x: vfs cache: failed to upload try #1, …: failed to transfer …: WHY: 507 Insufficient Storage`
+REFUSAL = re.compile(
+    r"ERROR : (?P<path>.+?): vfs cache: failed to upload.* to remote: (?P<why>.*): (?P<status>4\d\d|507) "
+)
 REFUSED_S = 3.0  # the same where the head has said no
 STUCK_S = 600.0  # how long files may stay unsent, none of them getting through, before they are given up
+
+
+class Unsent(Exception):
+    """Files that the head does not take; the text is for a person."""
+
+    def __init__(self, count: int, why: str, status: int = 0) -> None:
+        what = "1 file" if count == 1 else f"{count:,} files"
+        super().__init__(f"{what} in home or groups could not be written: {why}")
+        self.status = status  # what the head answers, if it does
 
 
 class Guards:
@@ -35,10 +47,11 @@ class Guards:
         self._children: dict[Path, subprocess.Popen[bytes]] = {}
         self._lock = threading.Lock()
 
-    def begin(self, place: AttemptPlace, token: str, account: Account | None) -> None:
-        """Mount; raises MountError with the reason if that fails."""
+    def begin(self, place: AttemptPlace, token: str, account: Account | None, *, anew: bool = True) -> None:
+        """Mount; raises MountError with the reason if that fails. `anew`: what was lost is no matter."""
         place.save_token(token)
-        place.forgive()
+        if anew:
+            place.forgive()
         told = {
             "url": self._settings.url,
             "ca_file": self._settings.ca_file,
@@ -63,8 +76,8 @@ class Guards:
                 raise MountError(place.lost() or f"nothing was mounted: {rclone.last_words(place.log)}")
             time.sleep(LOOK_S)
 
-    def flush(self, place: AttemptPlace, is_head_there: Callable[[], bool]) -> str:
-        """Wait until all that was written is on the head, however long that is away; what went wrong."""
+    def flush(self, place: AttemptPlace, is_head_there: Callable[[], bool]) -> None:
+        """Wait until all that was written is on the head, however long that is away; raises Unsent."""
         least, since = -1, time.monotonic()
         while place.guard() is not None:
             try:
@@ -72,16 +85,18 @@ class Guards:
             except MountError:
                 left = max(1, least)  # it may be about to end
             if not left:
-                return ""
+                return
             if least < 0 or left < least:
                 least, since = left, time.monotonic()
             stuck_s = time.monotonic() - since
             if stuck_s > STUCK_S and not is_head_there():
                 since = time.monotonic()
-            elif stuck_s > STUCK_S or (stuck_s > REFUSED_S and _is_refused(place.log)):
-                return f"{left} files in home or groups could not be written: {rclone.last_words(place.log)}"
+            elif stuck_s > REFUSED_S and (refusal := _last_refusal(place.log)):
+                raise Unsent(left, f"{refusal['path']}: {refusal['why']}", int(refusal["status"]))
+            elif stuck_s > STUCK_S:
+                raise Unsent(left, rclone.last_words(place.log))
             time.sleep(LOOK_S)
-        return place.lost() or "its mounts have ended"
+        raise Unsent(max(1, least), "its mounts have ended")
 
     def open(self, place: AttemptPlace) -> int | None:
         """A descriptor that is readable when the guard has ended; None if it has."""
@@ -123,13 +138,13 @@ class Guards:
                 rclone.unmount(mount)
 
 
-def _is_refused(log: Path) -> bool:
-    """Whether the last that rclone says of an upload is that the head does not want it."""
+def _last_refusal(log: Path) -> re.Match[str] | None:
+    """What the head answered to an upload, if that is what rclone said last."""
     try:
         lines = log.read_text(errors="replace").splitlines()[-TAIL:]
     except OSError:
-        return False
-    return any(REFUSAL.search(line) for line in lines)
+        return None
+    return next(filter(None, map(REFUSAL.search, reversed(lines))), None)
 
 
 def _kill(known: tuple[int, int]) -> None:

@@ -15,7 +15,9 @@ from pit_worker.transport import CONNECT_S, explain, open_session, read_certific
 ANSWER_S = 60.0
 STORE_S = 600.0  # for the head to write down what was sent
 BLOCK = 256 * 1024
-AGAIN = (429, 500, 502, 503, 504)  # what may be otherwise a moment later
+# What may be otherwise a moment later; a refused token may be replaced by a good one at any time.
+AGAIN = (401, 408, 429, 500, 502, 503, 504)
+NO_ROOM = 507
 
 
 class Refused(Exception):
@@ -24,6 +26,14 @@ class Refused(Exception):
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.message)
         self.code, self.status = problem.code, problem.status
+
+
+class NoRoom(HeadError):
+    """The head has no room for it now; worth another try when there is some."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.message)
+        self.is_head_full = problem.code == "disk_full"  # for all, not for this user alone
 
 
 class Haul:
@@ -107,7 +117,8 @@ def _refusal(answer: requests.Response) -> Exception:
         content = {}
     problem = Problem.from_json(content if isinstance(content, dict) else {})
     problem.status = answer.status_code
-    # A refused token may be replaced by a good one at any time.
-    if answer.status_code in (401, *AGAIN):
+    if answer.status_code == NO_ROOM:
+        return NoRoom(problem)
+    if answer.status_code in AGAIN:
         return HeadError(f"the head answered {answer.status_code}: {problem.message}")
     return Refused(problem)

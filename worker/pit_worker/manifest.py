@@ -22,6 +22,7 @@ class Changes:
 @dataclass
 class Manifest:
     known: dict[str, Look] = field(default_factory=dict)
+    unread: dict[str, str] = field(default_factory=dict)  # directories that could not be looked into, and why
 
     def compare(self, root: Path) -> tuple[Changes, "Manifest"]:
         """What is different from what the head has, and how it looks now."""
@@ -32,7 +33,9 @@ class Manifest:
         others = (
             path for path in changed if path in self.known and self.known[path][0] != now.known[path][0]
         )
-        gone = [path for path in self.known if path not in now.known]
+        # What is in a directory that cannot be read may be there or not.
+        hidden = tuple(f"{path}/" for path in now.unread)
+        gone = [path for path in self.known if path not in now.known and not path.startswith(hidden)]
         return Changes(tuple(changed), tuple(sorted({*gone, *others}))), now
 
     def save(self, file: Path) -> None:
@@ -50,8 +53,9 @@ def load(file: Path) -> Manifest:
 
 def scan(root: Path) -> Manifest:
     handle = os.open(root, footing.DIRECTORY)
+    unread: dict[str, str] = {}
     try:
-        return Manifest({path: look_of(status) for path, status in footing.walk(handle)})
+        return Manifest({path: look_of(status) for path, status in footing.walk(handle, unread)}, unread)
     finally:
         os.close(handle)
 

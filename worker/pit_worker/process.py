@@ -32,7 +32,7 @@ class Process:
     timer: Timer | None = None
     presses: int = 0
     tries: int = 0  # to start it
-    lack: str = ""  # why the last one did not succeed
+    lack: str = ""  # why the last one did not succeed, or what it wrote is not on the head
     image: str = ""  # by its digest, of a container
 
     def __post_init__(self) -> None:
@@ -55,7 +55,15 @@ class Process:
     def report(self, log_size: int, *, is_told: bool) -> Report:
         """What to say of it; `is_told`: with this beat the head has all output, so it may end."""
         if self.end is None or not is_told:
-            return Report(*self.key, self._state(), log_size, started_at=self.started_at, image=self.image)
+            reason = self.lack[:MAX_REASON] if self.is_waiting or self.is_delivering else ""
+            return Report(
+                *self.key,
+                self._state(),
+                log_size,
+                reason=reason,
+                started_at=self.started_at,
+                image=self.image,
+            )
         return Report(
             *self.key,
             ProcessState.ENDED,

@@ -242,6 +242,8 @@ class Processes:
             self._stop(process, KilledBy.LIMIT, reason)
 
     def _stop(self, process: Process, killed_by: KilledBy | None, reason: str = "") -> None:
+        if process.is_delivering and process.stop is None and killed_by is KilledBy.USER:
+            self._carrier.give_up(process.entry)
         is_over = process.end or process.is_settling or process.is_delivering
         if is_over or process.stop or self._runtime.has_exited(process.entry):
             return
@@ -308,7 +310,13 @@ class Processes:
     def _bring_home(self, process: Process, end: End) -> None:
         """Finish it, once all it has written is on the head: who hears of the end may look for it."""
         process.is_delivering = True
-        self._carrier.deliver(process.entry, partial(self._on_delivered, process, end))
+        delivered, waiting = partial(self._on_delivered, process, end), partial(self._on_waiting, process)
+        self._carrier.deliver(process.entry, delivered, waiting)
+
+    def _on_waiting(self, process: Process, why: str) -> None:
+        process.lack = f"what it has written is not on the head yet: {why}"
+        process.entry.say(f"pit: {process.lack}; trying again", is_over=True)
+        self._changed()
 
     def _on_delivered(self, process: Process, end: End, trouble: str) -> None:
         process.is_delivering = False

@@ -7,11 +7,13 @@ before the end of a process is told. Every step can be repeated, so a worker can
 import errno
 import logging
 import os
+import re
 import shutil
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -21,28 +23,49 @@ from pit_protocol.rclone import MountError
 from pit_worker import crash, manifest, tar_streams
 from pit_worker.attempt_place import ATTEMPTS, AttemptPlace, localise
 from pit_worker.backoff import Backoff
-from pit_worker.carrier import Delivered, Fetched
+from pit_worker.carrier import Delivered, Fetched, Waiting
 from pit_worker.crew import Crew
-from pit_worker.entry import Entry
+from pit_worker.delivery import GUARD_LOST, Delivery, Waits, undelivered
+from pit_worker.entry import Entry, Key
 from pit_worker.environment import StartRefused
 from pit_worker.guards import Guards
 from pit_worker.hauling import Haul, Refused
 from pit_worker.head import HeadError
-from pit_worker.loop import Loop
-from pit_worker.settings import Settings
+from pit_worker.loop import Loop, Timer
+from pit_worker.settings import REMOTE, Settings
 
 AT_ONCE = 8
-BATCH, MOST_IN_BATCH = 256 * 1024 * 1024, 5_000  # bytes and files that are sent in one go
-GUARD_LOST = "the program that mounts them was killed"
-NOT_OURS, OVERTAKEN = "not_yours", "stale_epoch"
+QUIET_TRIES = 5  # while the head is away, before a job's log tells of it
+MOST_PAUSE_S = 15.0  # between two tries to deliver
+KEPT_S = 7 * 86_400.0  # as long as something stays that the head did not take
+LATE_S = 6 * 3600.0  # between two tries to deliver that
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class Errand:
+    """What a process has written, on its way to the head."""
+
+    place: AttemptPlace
+    account: Account | None
+    delivered: Delivered
+    waiting: Waiting
+    pace: Backoff = field(default_factory=lambda: Backoff(most_s=MOST_PAUSE_S))
+    tries: int = 0
+    timer: Timer | None = None
+    said: str = ""
+
+    def is_news(self, why: str) -> bool:
+        """Whether this is another reason than the last; in which of its numbers differ is none."""
+        before, self.said = self.said, re.sub(r"[\d.,]+ [KMGT]?i?[Bb]\w*", "…", why)
+        return before != self.said
 
 
 class Remote:
     """A Carrier. Its threads talk with the head and with mounts; the loop never does."""
 
-    def __init__(self, loop: Loop, settings: Settings) -> None:
+    def __init__(self, loop: Loop, settings: Settings, changed: Callable[[], None]) -> None:
         self._loop = loop
         self._settings = settings
         self._guards = Guards(settings)
@@ -52,16 +75,25 @@ class Remote:
         self._epoch = 0
         self._welcomed = threading.Event()
         self._watched: dict[Path, list[Callable[[], None]]] = {}
-        self._live: frozenset[Path] = frozenset()
-        self._lost: set[Path] = set()  # whose mounts ended while they were needed
+        self._changed = changed
+        self._users: dict[Path, set[Key]] = defaultdict(set)  # processes of a place that have not ended
+        self._errands: dict[Key, Errand] = {}
+        self._full: dict[Path, str] = {}  # whose results a full head does not take
+
+    @property
+    def trouble(self) -> str:
+        return next((f"the head takes no results: {why}" for why in self._full.values()), "")
 
     def welcome(self, welcome: Welcome) -> None:
         self._epoch = welcome.epoch
         self._welcomed.set()
+        self._loop.after(0, self._bring_late)  # when it is known what lives
 
     def localise(self, order: Order, home: Welcome) -> tuple[str, ProcessSpec | None]:
         if order.spec is None:
             return home.data_root, None
+        if self._settings.data_root != REMOTE:
+            return self._settings.data_root or home.data_root, order.spec
         place = AttemptPlace.named(self._settings.spool, order.spec.job, order.attempt)
         return str(place.path), localise(order.spec)
 
@@ -70,8 +102,7 @@ class Remote:
         if place is None or spec is None:
             fetched(None)
             return
-        self._live |= {place.path}
-
+        self._users[place.path].add(entry.key)
         lock = self._locks[place.path]
 
         def fetch() -> None:
@@ -85,42 +116,113 @@ class Remote:
         place = AttemptPlace.of(entry)
         if place is None:
             return
-        self._live |= {place.path}
+        self._users[place.path].add(entry.key)
         if place.path in self._watched:
             self._watched[place.path].append(lost)
             return
         if (handle := self._guards.open(place)) is None:
-            self._lost.add(place.path)
+            self._note_lost(place)
             self._loop.after(0, lost)
             return
         self._watched[place.path] = [lost]
         self._loop.watch(handle, partial(self._on_guard_ended, place.path, handle))
 
-    def deliver(self, entry: Entry, delivered: Delivered) -> None:
+    def deliver(self, entry: Entry, delivered: Delivered, waiting: Waiting) -> None:
         place = AttemptPlace.of(entry)
         if place is None or not place.tree.is_dir():
             delivered("")
             return
+        self._users[place.path].add(entry.key)
         account = entry.intent.spec.account if entry.intent.spec else None
-        lock = self._locks[place.path]
+        errand = self._errands[entry.key] = Errand(place, account, delivered, waiting)
+        self._go(entry.key, errand)
+
+    def give_up(self, entry: Entry) -> None:
+        errand = self._errands.get(entry.key)
+        if errand is None:
+            return
+        try:
+            errand.place.give_up()
+        except OSError as error:
+            log.error("%s cannot be noted as given up: %s", errand.place.path.name, error)
+        if errand.timer:
+            errand.timer.cancel()
+            self._go(entry.key, errand)
+
+    def release(self, live: Collection[Entry]) -> None:
+        self._users.clear()
+        for entry in live:
+            if place := AttemptPlace.of(entry):
+                self._users[place.path].add(entry.key)
+        for place in self._places():
+            if place.path not in self._users:
+                self._clearing.do(partial(self._clear, place, self._locks[place.path]))
+
+    def _places(self) -> list[AttemptPlace]:
+        folder = self._settings.spool / ATTEMPTS
+        return [AttemptPlace(path) for path in folder.iterdir()] if folder.is_dir() else []
+
+    def _go(self, key: Key, errand: Errand) -> None:
+        place, lock = errand.place, self._locks[errand.place.path]
+        errand.timer = None
+        alone = self._users[place.path] <= self._errands.keys()
+        again = errand.tries > 0
+        errand.tries += 1
 
         def deliver() -> None:
             self._welcomed.wait()
             crash.point("before-deliver")
             with lock:
-                trouble = self._try_deliver(place, account)
+                outcome = self._try_deliver(place, errand.account, alone=alone, again=again)
             crash.point("after-deliver")
-            self._loop.post(lambda: delivered(trouble))
+            self._loop.post(lambda: self._on_tried(key, errand, outcome))
 
         self._crew.do(deliver)
 
-    def release(self, live: Collection[Entry]) -> None:
-        self._live = frozenset(place.path for place in map(AttemptPlace.of, live) if place)
-        folder = self._settings.spool / ATTEMPTS
-        if folder.is_dir():
-            for path in folder.iterdir():
-                if path not in self._live:
-                    self._clearing.do(partial(self._clear, AttemptPlace(path), self._locks[path]))
+    def _try_deliver(
+        self, place: AttemptPlace, account: Account | None, *, alone: bool, again: bool
+    ) -> str | Waits:
+        haul = Haul(self._settings, self._epoch, *place.numbers)
+        try:
+            trouble = Delivery(haul, self._guards, place, account).go(alone=alone, again=again)
+            return self._keep(place, trouble) if trouble and undelivered(place) else trouble
+        except Waits as waits:
+            return waits
+        except Exception as error:
+            log.exception("the data of %s could not be delivered", place.path.name)
+            return Waits(f"a mistake of the worker's own: {error}", is_refusal=True)
+
+    def _on_tried(self, key: Key, errand: Errand, outcome: str | Waits) -> None:
+        place = errand.place
+        if isinstance(outcome, Waits) and not (outcome.is_refusal and place.is_given_up):
+            self._note_full(place.path, str(outcome) if outcome.is_head_full else "")
+            # A head that is started anew is no news; one that refuses is, or is away for long.
+            if (outcome.is_refusal or errand.tries > QUIET_TRIES) and errand.is_news(str(outcome)):
+                log.warning("the data of %s is not on the head yet: %s", place.path.name, outcome)
+                errand.waiting(str(outcome))
+            errand.timer = self._loop.after(errand.pace.delay_s(), partial(self._go, key, errand))
+            return
+        del self._errands[key]
+        self._note_full(place.path, "")
+        errand.delivered(self._keep(place, str(outcome)) if isinstance(outcome, Waits) else outcome)
+
+    def _keep(self, place: AttemptPlace, why: str) -> str:
+        """Let stay what is not on the head; the reason, and where it is."""
+        why = f"{why}; what is not on the head stays on its node, in {place.path}"
+        log.error("the data of %s: %s", place.path.name, why)
+        try:
+            place.keep(why)
+        except OSError as error:
+            log.error("%s cannot be noted as kept, and is all the same: %s", place.path.name, error)
+        return why
+
+    def _note_full(self, path: Path, why: str) -> None:
+        before = self.trouble
+        self._full.pop(path, None)
+        if why:
+            self._full[path] = why
+        if bool(before) != bool(self._full):
+            self._changed()
 
     def _try_fetch(self, place: AttemptPlace, account: Account | None) -> StartRefused | OSError | None:
         try:
@@ -139,15 +241,6 @@ class Remote:
             log.exception("the data of %s: a mistake of the worker's own", place.path.name)
             return StartRefused(f"a mistake of the worker's own: {error}")
         return None
-
-    def _try_deliver(self, place: AttemptPlace, account: Account | None) -> str:
-        try:
-            # The one whether or not the other is lost.
-            troubles = self._flush(place, account), self._bring(place)
-        except Exception as error:
-            log.exception("the data of %s could not be delivered", place.path.name)
-            return f"its files could not be brought to the head: {error}"
-        return next(filter(None, troubles), "")
 
     def _fetch(self, place: AttemptPlace, account: Account | None) -> None:
         haul = Haul(self._settings, self._epoch, *place.numbers)
@@ -172,95 +265,55 @@ class Remote:
             mount.stat()
         (place.mounts[0] / "home").stat()
 
-    def _flush(self, place: AttemptPlace, account: Account | None) -> str:
-        """What was written to mounts; what went wrong, or nothing."""
-        lost = place.lost() or (GUARD_LOST if place.path in self._lost else "")
-        if place.guard() is None and place.has_unsent():
-            # The node was started anew, or the mounts died: what is in the cache can still be sent.
-            self._insist(lambda: self._begin_again(place, account))
-        trouble = self._guards.flush(place, self._is_head_there) if place.guard() else ""
-        if lost or trouble:
-            return f"its data directories were lost: {lost or trouble}"
-        return ""
+    def _bring_late(self) -> None:
+        """What was kept: the head may want it after all, of a job that it took for lost; or it is old."""
+        for place in self._places():
+            if place.path not in self._users and place.kept.exists():
+                self._clearing.do(partial(self._try_late, place, self._locks[place.path]))
+        self._loop.after(LATE_S, self._bring_late)
 
-    def _is_head_there(self) -> bool:
-        return Haul(self._settings, self._epoch, 0, 0).is_head_there()
-
-    def _begin_again(self, place: AttemptPlace, account: Account | None) -> None:
-        try:
-            token = Haul(self._settings, self._epoch, *place.numbers).token()
-            self._guards.begin(place, token, account)
-        except MountError as error:
-            log.error("the mounts of %s cannot be begun again: %s", place.path, error)
-
-    def _bring(self, place: AttemptPlace) -> str:
-        """The changes of the job's directory; what went wrong, or nothing."""
-        known = manifest.load(place.manifest)
-        changes, now = known.compare(place.tree)
-        haul = Haul(self._settings, self._epoch, *place.numbers)
-        if changes.gone:
-            if trouble := self._insist(lambda: haul.remove(changes.gone)):
-                return trouble
-            for path in changes.gone:
-                known.known.pop(path, None)
-        for batch in _batches(changes.changed, now):
-            if trouble := self._insist(lambda batch=batch: haul.bring(tar_streams.pack(place.tree, batch))):  # type: ignore[misc]
-                return trouble
-            known.known.update({path: now.known[path] for path in batch})
-            known.save(place.manifest)
-            crash.point("after-batch")
-        known.save(place.manifest)
-        return ""
-
-    def _insist(self, call: Callable[[], None]) -> str:
-        """Do it, again and again while the head is away; why it will not, or nothing."""
-        backoff, said = Backoff(), ""
-        while True:
-            try:
-                call()
-            except HeadError as error:
-                if str(error) != said:
-                    log.warning("bringing files to the head: %s; trying again", error)
-                said = str(error)
-                time.sleep(backoff.delay_s())
-            except Refused as error:
-                if error.code == OVERTAKEN:
-                    time.sleep(backoff.delay_s())  # another worker does it; this one leaves at any moment
-                    continue
-                # One that is not ours any more has been given up by the head: nobody waits for it.
-                return "" if error.code == NOT_OURS else f"its files could not be written: {error}"
-            else:
-                return ""
+    def _try_late(self, place: AttemptPlace, lock: threading.Lock) -> None:
+        if time.time() - place.kept.stat().st_mtime > KEPT_S:
+            log.warning("the data of %s was kept for long enough, and is deleted", place.path.name)
+        else:
+            with lock:
+                outcome = self._try_deliver(place, place.account(), alone=True, again=True)
+            if str(outcome) or undelivered(place):
+                log.info("the data of %s stays here: %s", place.path.name, outcome)
+                return
+            log.info("the data of %s is on the head now", place.path.name)
+        place.kept.unlink()
+        self._clear(place, lock, checks=False)
 
     def _on_guard_ended(self, path: Path, handle: int) -> None:
         self._loop.unwatch(handle)
         os.close(handle)
         watching = self._watched.pop(path, [])
-        if path in self._live:
-            self._lost.add(path)
+        # Where all is over it is begun anew for what is not sent yet.
+        if self._users.get(path, set()) - self._errands.keys():
+            self._note_lost(AttemptPlace(path))
             for lost in watching:
                 lost()
 
-    def _clear(self, place: AttemptPlace, lock: threading.Lock) -> None:
+    def _note_lost(self, place: AttemptPlace) -> None:
+        try:
+            if not place.lost():
+                place.save_lost(GUARD_LOST)
+        except OSError as error:
+            log.error("%s: that its mounts are lost cannot be written: %s", place.path.name, error)
+
+    def _clear(self, place: AttemptPlace, lock: threading.Lock, *, checks: bool = True) -> None:
         with lock:
-            if place.path in self._live:
+            if place.path in self._users:
                 return  # another process of it has come meanwhile
             try:
                 self._guards.end(place)
+                if place.kept.exists():
+                    return
+                # Whatever led here: what is nowhere else is not deleted.
+                if checks and (left := undelivered(place)):
+                    self._keep(place, left)
+                    return
                 place.clear()
-                self._lost.discard(place.path)
             except (OSError, MountError) as error:
                 log.error("the data of %s cannot be cleared away: %s", place.path.name, error)
-
-
-def _batches(paths: Collection[str], now: manifest.Manifest) -> Iterator[list[str]]:
-    batch: list[str] = []
-    size = 0
-    for path in paths:
-        batch.append(path)
-        size += now.known[path][1]
-        if size >= BATCH or len(batch) >= MOST_IN_BATCH:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch

@@ -3,7 +3,7 @@
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 
 from pit_protocol.problem import Problem
@@ -13,6 +13,17 @@ from pit_worker import footing
 
 BLOCK = 256 * 1024
 NOBODY = (-1, -1)
+
+
+class Unreadable(Exception):
+    """A file that cannot be read to its end, though its size is said already.
+
+    No OSError: those that come up while a body is sent are taken for trouble with the connection.
+    """
+
+    def __init__(self, path: str, error: OSError) -> None:
+        self.path, self.why = path, _words(error)
+        super().__init__(f"{path!r}: {self.why}")
 
 
 def unpack(chunks: Iterable[bytes], target: Path, owner: tuple[int, int] = NOBODY) -> None:
@@ -29,11 +40,14 @@ def unpack(chunks: Iterable[bytes], target: Path, owner: tuple[int, int] = NOBOD
         raise Problem("bad_archive", "the tree is not whole")
 
 
-def pack(root: Path, paths: Iterable[str]) -> Iterator[bytes]:
-    """Some files, directories and links below `root`; what is gone meanwhile is left out."""
+def pack(root: Path, paths: Iterable[str], unread: dict[str, str]) -> Iterator[bytes]:
+    """Some files, directories and links below `root`; what is gone meanwhile is left out.
+
+    What cannot be read is left out too, and noted in `unread` with the reason; or it is Unreadable.
+    """
     handle = os.open(root, footing.DIRECTORY)
     try:
-        yield from sealed(_members(handle, paths))
+        yield from sealed(_members(handle, paths, unread))
     finally:
         os.close(handle)
 
@@ -63,10 +77,13 @@ def _add(root: int, path: str, member: Member, reader: TarReader, owner: tuple[i
         footing.give(place, name, owner)
 
 
-def _members(root: int, paths: Iterable[str]) -> Iterator[bytes]:
+def _members(root: int, paths: Iterable[str], unread: dict[str, str]) -> Iterator[bytes]:
     for path in paths:
-        with suppress(FileNotFoundError, NotADirectoryError):
+        try:
             yield from _member(root, path)
+        except OSError as error:
+            if error.errno not in footing.GONE:
+                unread[path] = _words(error)
 
 
 def _member(root: int, path: str) -> Iterator[bytes]:
@@ -87,7 +104,18 @@ def _member(root: int, path: str) -> Iterator[bytes]:
                 left = size
                 while left:
                     # One that shrinks meanwhile is filled up: its size is said already.
-                    data = file.read(min(BLOCK, left)) or b"\0" * min(BLOCK, left)
+                    data = _read(file, path, min(BLOCK, left)) or b"\0" * min(BLOCK, left)
                     left -= len(data)
                     yield data
                 yield padding(size)
+
+
+def _read(file: FileIO, path: str, size: int) -> bytes | None:
+    try:
+        return file.read(size)
+    except OSError as error:
+        raise Unreadable(path, error) from error
+
+
+def _words(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

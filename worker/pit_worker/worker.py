@@ -9,6 +9,7 @@ from pathlib import Path
 from pit_protocol.beat import Hello, Order, Orders, Report, Resource, Usage, Welcome
 from pit_protocol.beat import Runtime as RuntimeKind
 from pit_worker import cgroup, crash, readonly
+from pit_worker.attempt_place import ATTEMPTS
 from pit_worker.backoff import Backoff
 from pit_worker.beats import Speech, compose
 from pit_worker.both import Both, is_container
@@ -47,6 +48,7 @@ class Worker:
         self._inotify = Inotify()
         self._is_tailing = False
         self._runtime = self._make_runtime()
+        self._carrier = self._make_carrier()
         self._processes = Processes(
             self._loop,
             spool,
@@ -55,7 +57,7 @@ class Worker:
             self._boot_id,
             self._on_change,
             lambda units, then: self._gpus.vacate(units, then),
-            self._make_carrier(),
+            self._carrier,
         )
         self._gpus = Watch(self._loop, self._processes.known, self._on_change)
         self._disks = Disks(
@@ -168,10 +170,13 @@ class Worker:
         return LocalRuntime(self._settings.search_path, own)
 
     def _make_carrier(self) -> Carrier:
-        if self._settings.data_root != REMOTE:
+        is_remote = self._settings.data_root == REMOTE
+        if is_remote:
+            log.info("the head's files are not here: jobs' directories are copied, users' are mounted")
+        elif not (self._spool.path / ATTEMPTS).is_dir():
             return AtHand(self._settings.data_root)
-        log.info("the head's files are not here: jobs' directories are copied, users' are mounted")
-        return Remote(self._loop, self._settings)
+        # Also where they are by now, for what still has to be brought.
+        return Remote(self._loop, self._settings, self._on_change)
 
     def _is_news(self, orders: Orders) -> bool:
         if orders.revision < self.seen:
@@ -243,7 +248,7 @@ class Worker:
 
     def _trouble(self) -> str | None:
         """Why the node takes no new processes; None before all has been looked at."""
-        found = (self._runtime.trouble, self._disks.trouble)
+        found = (self._runtime.trouble, self._disks.trouble, self._carrier.trouble)
         return None if None in found else "; ".join(filter(None, found))
 
     def _usage(self, report: Report) -> Usage | None:

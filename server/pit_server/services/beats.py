@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from pit_protocol.beat import Beat, ChunkHead, Report
 from pit_protocol.problem import Problem
 from pit_protocol.states import PROCESS_MOVES, NodeState, ProcessEvent, ProcessState
 from pit_server.bells import job_bell
 from pit_server.db.database import AnyRow, Database
-from pit_server.db.models import Attempt, Node, Process
+from pit_server.db.models import IS_LIVE, Attempt, Node, Process
 from pit_server.services import audit, nodes, settling, usage
 from pit_server.services.inputs import storable
 from pit_server.services.orders import stream_of
@@ -36,6 +36,7 @@ def receive(
                     Process.job_id,
                     Process.node_id,
                     Process.state,
+                    Process.reason,
                     Process.group_index,
                     Process.process_index,
                     Attempt.number.label("attempt"),
@@ -56,6 +57,7 @@ def receive(
         if report.process in mine and _is_news(data, mine[report.process], report)
     ]
     _note_troubles(database, caller.node_id, beat, known, node.trouble)
+    _note_reasons(database, beat, mine)
     measured = [report for report in beat.reports if report.usage and report.process in mine]
     if measured:
         with database.write() as session:
@@ -80,6 +82,24 @@ def _note_troubles(
     if trouble is not None and trouble != trouble_before:
         with database.write() as session:
             nodes.note_trouble(session, node_id, trouble)
+
+
+def _note_reasons(database: Database, beat: Beat, mine: Mapping[int, AnyRow]) -> None:
+    """Write down why processes cannot begin, or cannot end, if that has changed."""
+    told = {
+        report.process: storable(report.reason)
+        for report in beat.reports
+        if report.state is not ProcessState.ENDED and report.process in mine
+    }
+    news = {
+        number: reason
+        for number, reason in told.items()
+        if mine[number].state != ProcessState.ENDED and mine[number].reason != reason
+    }
+    if news:
+        with database.write() as session:
+            for number, reason in sorted(news.items()):
+                session.execute(update(Process).where(Process.id == number, IS_LIVE).values(reason=reason))
 
 
 def _refuse_foreign(database: Database, caller: Caller, known: Mapping[int, AnyRow], *, now: float) -> None:

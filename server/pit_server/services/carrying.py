@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import select
+from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from pit_protocol.problem import Problem
+from pit_protocol.states import Outcome
 from pit_server.db.database import Database
 from pit_server.db.models import IS_LIVE, Attempt, Job, Node, Process
 from pit_server.services import accounts, audit, tokens
@@ -33,9 +34,21 @@ class Load:
 
 
 def find(
-    database: Database, caller: Caller, data: DataRoot, job: int, attempt: int, epoch: int, *, now: float
+    database: Database,
+    caller: Caller,
+    data: DataRoot,
+    job: int,
+    attempt: int,
+    epoch: int,
+    *,
+    now: float,
+    brings: bool = False,
 ) -> Load:
-    """An attempt of which something runs on the caller's node; raises a Problem for all others."""
+    """An attempt of which something runs on the caller's node; raises a Problem for all others.
+
+    Where the caller only `brings` something, it may also be one that was lost with its node.
+    """
+    is_open = or_(IS_LIVE, Job.outcome == Outcome.LOST) if brings else IS_LIVE
     with database.read() as session:
         current = session.execute(select(Node.epoch).where(Node.id == caller.node_id)).scalar_one()
         if current != epoch:
@@ -45,7 +58,7 @@ def find(
             .join(Job, Job.id == Attempt.job_id)
             .join(Process, Process.attempt_id == Attempt.id)
             .where(Attempt.job_id == job, Attempt.number == attempt, Job.attempt == attempt)
-            .where(Process.node_id == caller.node_id, IS_LIVE)
+            .where(Process.node_id == caller.node_id, is_open)
             .limit(1)
         ).one_or_none()
         if row is not None:
@@ -73,7 +86,7 @@ def stream(load: Load) -> Iterator[bytes]:
 
 
 def take_in(load: Load, body: Readable) -> int:
-    """Write what has changed on the node; how many entries. Sent twice, it is the same."""
+    """Write what has changed on the node, to disk; how many entries. Sent twice, it is the same."""
     with load.open() as domain:
         return intake.take_in(domain, "", body)[0]
 
@@ -91,6 +104,7 @@ def remove(load: Load, paths: Sequence[str]) -> int:
                 continue  # another node has put something into it
             domain.remove(path)
             removed += 1
+        domain.sync()
     return removed
 
 
