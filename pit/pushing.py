@@ -40,8 +40,9 @@ class Push:
     ) -> int:
         """All entries of a directory that are not `there` yet; how many were sent."""
         wanted = [entry for entry in entries if self.wants(entry, there.get(entry.name), target)]
-        if not there:
-            self.remote.make_directory(target)
+        if wanted or not there:
+            # Before anything is made: what has no room leaves nothing behind.
+            self.remote.make_directory(target, sum(entry.size for entry in wanted if entry.kind == FILE))
         small = [entry for entry in wanted if entry.kind != FILE or entry.size <= SMALL]
         large = [entry for entry in wanted if entry.kind == FILE and entry.size > SMALL]
         # Directories come first in what is sent together, so that the large find theirs.

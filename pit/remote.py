@@ -111,8 +111,9 @@ class Remote:
     def send_tar(self, where: Location, body: bytes) -> None:
         self._put(where, body, {"tar": "yes"})
 
-    def make_directory(self, where: Location) -> None:
-        self._put(where, b"", {"directory": "yes"})
+    def make_directory(self, where: Location, size: int = 0) -> None:
+        """Make it, and those above it; a Problem if there is no room for so much in it."""
+        self._put(where, b"", {"directory": "yes", "size": size})
 
     def make_link(self, where: Location, target: str) -> None:
         self._put(where, b"", {"link": quote_path(target)})

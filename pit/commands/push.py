@@ -83,7 +83,7 @@ def _push(
     if there and not (force or resume):
         raise exists(where)
     if above := where.path.rpartition("/")[0]:
-        remote.make_directory(Location(where.domain, above))
+        remote.make_directory(Location(where.domain, above), entry.size)
     with bars() as shown:
         Push(remote, shown.begin(where.name, entry.size), force, resume).file(local.resolve(), entry, where)
     return 1, entry.size, where

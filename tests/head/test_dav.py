@@ -1,6 +1,7 @@
 """The domains by WebDAV: rights as everywhere, and no way out of a directory (S13, S15, S16, S47)."""
 
 import base64
+import io
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 from flask import Flask
+from gunicorn.http.errors import NoMoreData
 from werkzeug.test import TestResponse
 from wsgidav.dav_error import DAVError
 
@@ -106,6 +108,23 @@ def test_a_body_that_ends_early_changes_nothing(anna: Person, head: Head) -> Non
     assert answer.status_code == 400
     assert names_in(head.data.home("anna")) == ["file"]
     assert (head.data.home("anna") / "file").read_bytes() == b"old"
+
+
+def test_a_sender_that_hangs_up_is_one_line_in_the_log(
+    anna: Person, head: Head, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            if data := super().read(size):
+                return data
+            raise NoMoreData
+
+    caplog.set_level("INFO")
+    options = {"wsgi.input": Broken(b"abc"), "CONTENT_LENGTH": "", "HTTP_TRANSFER_ENCODING": "chunked"}
+    assert dav(anna, "PUT", "home/file", environ_overrides=options).status_code == 400
+    assert names_in(head.data.home("anna")) == []
+    [record] = [record for record in caplog.records if record.name.startswith("pit_server")]
+    assert record.getMessage() == "a body broke off: NoMoreData" and not record.exc_info
 
 
 def test_shared_and_job_directories_are_only_read(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from flask import Flask
+from gunicorn.http.errors import NoMoreData
 from werkzeug.test import TestResponse
 
 from pit_protocol.problem import Problem
@@ -19,9 +20,11 @@ from pit_protocol.tar_reader import FILE, Member
 from pit_protocol.tar_writer import ended, header, padding, sealed
 from pit_server.app import create_app, create_head
 from pit_server.head import Head
+from pit_server.services.domains import Place
 from pit_server.settings import Settings
 from pit_server.store import beneath
 from pit_server.store.beneath import Domain
+from pit_server.store.measuring import measure
 from pit_server.store.parts import Upload, receive
 from tests.head.cluster import Person
 from tests.head.files import PART, home, names, route, send
@@ -109,19 +112,36 @@ def test_a_part_that_is_being_written_is_not_written_by_another(
     assert part(anna, b"xyz", offset=0).status_code == 202
 
 
-def test_a_sender_that_falls_silent_is_left_and_what_came_stays(folder: Path, anna: Person) -> None:
-    class Silent:
+@pytest.mark.parametrize(
+    ("error", "code", "status"), [(TimeoutError(), "stalled", 408), (NoMoreData(), "broken_off", 400)]
+)
+@pytest.mark.parametrize("query", [{"part": PART}, {"tar": "yes"}])
+def test_a_sender_that_hangs_up_is_one_line_in_the_log_and_what_came_stays(
+    folder: Path,
+    anna: Person,
+    caplog: pytest.LogCaptureFixture,
+    error: OSError,
+    code: str,
+    status: int,
+    query: dict[str, str],
+) -> None:
+    class Broken:
         body = iter([b"abc"])
 
         def read(self, _size: int) -> bytes:
             if data := next(self.body, None):
                 return data
-            raise TimeoutError
+            raise error
 
-    with Domain(folder, "home") as domain, pytest.raises(Problem) as caught:
-        receive(domain, Upload("file", "anna", PART), 0, Silent())
-    assert caught.value.code == "stalled"
-    assert part(anna, b"", have="yes").json == {"offset": 3}
+    caplog.set_level("INFO")
+    options = {"query_string": query, "environ_overrides": {"wsgi.input": Broken(), "CONTENT_LENGTH": ""}}
+    answer = anna.call("PUT", route("home", b"file"), **options)
+    assert (answer.status_code, answer.json["code"]) == (status, code)
+    [record] = [record for record in caplog.records if record.name.startswith("pit_server")]
+    assert record.getMessage().startswith("/api/v1/files/home/file by anna: ") and not record.exc_info
+    assert record.getMessage().endswith("after 3 bytes")
+    if "part" in query:
+        assert part(anna, b"", have="yes").json == {"offset": 3}
 
 
 def test_odd_modes_and_times_are_no_bug(folder: Path, anna: Person) -> None:
@@ -301,6 +321,47 @@ class TestRoom:
         assert part(anna, b"x" * 300_000, offset=0).status_code == 202
         assert part(anna, b"x" * 300_000, offset=300_000).json["code"] == "over_quota"
 
+    def test_parts_that_were_never_completed_count(self, folder: Path, anna: Person, root: Person) -> None:
+        root.ok(root.patch("/users/anna", quota="1M"))
+        for number in range(3):
+            query = {"part": f"{number:016}", "offset": 0}
+            answer = anna.call("PUT", route("home", b"x"), data=b"x" * 300_000, query_string=query)
+            assert answer.status_code == 202
+        assert send(anna, "home", b"whole", b"x" * 300_000).json["code"] == "over_quota"
+        query = {"part": f"{0:016}", "offset": 200_000}  # sent anew in part: it is not there twice
+        answer = anna.call("PUT", route("home", b"x"), data=b"x" * 200_000, query_string=query)
+        assert answer.status_code == 202
+        [used] = anna.ok(anna.get("/usage"))["domains"]
+        assert used["size"] <= MIB
+        for path in folder.iterdir():
+            path.unlink()
+        assert send(anna, "home", b"whole", b"x" * 300_000).status_code == 201
+
+    @pytest.mark.parametrize("query", [{"part": PART}, {"tar": "yes"}])
+    def test_a_body_of_unknown_length_does_not_get_past_a_quota(
+        self, folder: Path, anna: Person, root: Person, query: dict[str, str]
+    ) -> None:
+        root.ok(root.patch("/users/anna", quota="1M"))
+        member = Member("file", FILE, 0o644, 3 * MIB, 0.0, "")
+        body = header(member) + b"x" * 3 * MIB
+        answer = anna.call(
+            "PUT", route("home", b"x"), input_stream=io.BytesIO(body), query_string=query,
+            environ_overrides={"CONTENT_LENGTH": ""},
+        )  # fmt: skip
+        assert (answer.status_code, answer.json["code"]) == (507, "over_quota")
+        assert measure(folder)[0] <= MIB + 64 * 1024
+
+    def test_room_is_not_promised_twice(self, folder: Path, head: Head) -> None:
+        place = Place("user:anna", folder, may_write=True, quota_mib=1)
+        with head.room.hold(place, 600_000) as hold:
+            with pytest.raises(Problem, match="user:anna uses"):
+                head.room.demand(place, 600_000)
+            hold.take(600_000)
+        head.room.demand(place, 600_000)  # nothing of it was really written
+        with head.room.hold(place, 600_000):
+            pass
+        head.room.demand(place, MIB - 4096 * 4)
+
     def test_a_group_has_a_quota_too(self, a_group: Callable[..., None], anna: Person, root: Person) -> None:
         a_group("lab", "anna")
         assert root.ok(root.patch("/groups/lab", quota="2M"))["quota"] == "2M"
@@ -351,7 +412,7 @@ class TestFullDisk:
             environ_overrides={"CONTENT_LENGTH": ""},
         )  # fmt: skip
         assert (answer.status_code, answer.json["code"]) == (507, "disk_full")
-        assert "big was not written" in answer.json["message"]
+        assert "the head's disk has" in answer.json["message"]
         assert list(home(head).iterdir()) == []
         assert send(anna, "home", b"fits", b"x" * MIB).status_code == 201
         assert anna.get(route("home", b"fits")).data == b"x" * MIB

@@ -14,7 +14,7 @@ from pit_server.api.context import head, number_argument
 from pit_server.api.deeds import deed
 from pit_server.api.files import asked, know_where
 from pit_server.api.policy import Who, allow, caller
-from pit_server.api.sending import set_patience
+from pit_server.api.receiving import Body
 from pit_server.services import disk_use, trash
 from pit_server.services.domains import Place
 from pit_server.store import intake, parts
@@ -31,6 +31,7 @@ def write(where: str) -> tuple[dict[str, Any], int]:  # noqa: ARG001 - taken as 
     place, path = asked()
     place.demand_write()
     if "directory" in request.args:
+        head().room.demand(place, int(number_argument("size", 0)))
         with place.open() as domain:
             domain.make_directory(path, parents=True)
     elif "link" in request.args:
@@ -91,14 +92,13 @@ def _receive(place: Place, path: str) -> tuple[dict[str, Any], int]:
     with place.open() as domain:
         if "have" in request.args:
             return {"offset": parts.have(domain, upload)}, 200
-        set_patience()
         whole = max(offset + (request.content_length or 0), size or 0)
-        head().room.demand(place, whole, arrived=offset)
-        arrived = parts.receive(domain, upload, offset, request.environ["wsgi.input"], size)
+        known = parts.have(domain, upload)
+        with head().room.hold(place, whole - max(known, offset), again=known - offset) as hold:
+            arrived = parts.receive(domain, upload, offset, Body(hold.take), size)
         if size is None or arrived < size or "sha256" not in request.args:
             return {"offset": arrived}, 202
         parts.complete(domain, upload, _claim(size))
-    head().room.add(place.name, size)
     return {"offset": size, "domain": place.name, **name_fields(path)}, 201
 
 
@@ -112,11 +112,8 @@ def _claim(size: int) -> parts.Claim:
 
 def _take_in(place: Place, path: str) -> tuple[dict[str, Any], int]:
     """Many small files at once, as a sealed tar."""
-    head().room.demand(place, request.content_length or 0)
-    set_patience()
-    with place.open() as domain:
-        count, size = intake.take_in(domain, path, request.environ["wsgi.input"])
-    head().room.add(place.name, size)
+    with place.open() as domain, head().room.hold(place, request.content_length or 0) as hold:
+        count, size = intake.take_in(domain, path, Body(hold.take))
     return {"count": count, "bytes": size}, 201
 
 

@@ -3,11 +3,12 @@
 import time
 from typing import Any
 
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response
 
 from pit_protocol.problem import Problem
 from pit_server.api.context import head, json_body, number_argument
 from pit_server.api.policy import Who, allow, caller
+from pit_server.api.receiving import Body
 from pit_server.services import carrying
 from pit_server.services.carrying import Load
 
@@ -39,7 +40,7 @@ def send(job: int, attempt: int) -> Response:
 def receive(job: int, attempt: int) -> dict[str, Any]:
     load = _find(job, attempt, brings=True)
     head().room.demand_disk()
-    return {"written": carrying.take_in(load, request.stream)}
+    return {"written": carrying.take_in(load, Body())}
 
 
 @blueprint.post("/gone")

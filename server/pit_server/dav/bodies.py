@@ -7,8 +7,7 @@ from typing import BinaryIO
 from wsgidav.dav_error import DAVError
 
 from pit_server.dav.naming import told
-
-LOOK_EACH = 64 * 1024 * 1024  # bytes of a body of unknown length between two looks at the quota
+from pit_server.store.writing import write_all
 
 
 class Steady:
@@ -27,22 +26,17 @@ class Steady:
 class Body:
     """What a PUT sends: all that was announced, or nothing is kept of it."""
 
-    def __init__(self, file: BinaryIO, announced: str, check_room: Callable[[int], None]) -> None:
-        self._file, self._check_room = file, check_room
-        self._left = int(announced) if announced.isdecimal() else None
-        self._size = self._checked = 0
+    def __init__(self, file: BinaryIO, announced: int | None, take: Callable[[int], None]) -> None:
+        """`take` counts what comes, and refuses what is too much."""
+        self._file, self._announced, self._take = file, announced, take
+        self._size = 0
 
     def write(self, data: bytes) -> None:
         with told():
             self._size += len(data)
-            if self._left is None and self._size > self._checked:
-                # Nobody said how much it will be: so look again from time to time.
-                self._checked = self._size + LOOK_EACH
-                self._check_room(self._checked)
-            view = memoryview(data)
-            while view:
-                view = view[self._file.write(view) :]
+            self._take(len(data))
+            write_all(self._file.fileno(), data)
 
     def close(self) -> None:
-        if self._left is not None and self._left != self._size:
+        if self._announced is not None and self._announced != self._size:
             raise DAVError(HTTPStatus.BAD_REQUEST, "the body is shorter than was announced")

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any
@@ -196,7 +196,7 @@ class File(_Resource, DAVNonCollection):  # type: ignore[misc]
     ) -> None:
         DAVNonCollection.__init__(self, path, environ)
         self.hold(place, domain, below, entry)
-        self._writing: Any = None
+        self._writing: ExitStack | None = None
 
     @classmethod
     def of(
@@ -234,10 +234,13 @@ class File(_Resource, DAVNonCollection):  # type: ignore[misc]
     def begin_write(self, *, content_type: str | None = None) -> Any:  # noqa: ARG002
         with self.changing() as domain:
             length = self.environ.get("CONTENT_LENGTH") or ""
-            self._room.demand(self.place, int(length) if length.isdecimal() else 0)
+            announced = int(length) if length.isdecimal() else None
             before = domain.get_entry(self.below)
-            self._writing = domain.replacing(self.below, mode=before.mode if before else None)
-            return Body(self._writing.__enter__(), length, self._check_room)
+            with ExitStack() as stack:
+                hold = stack.enter_context(self._room.hold(self.place, announced or 0))
+                file = stack.enter_context(domain.replacing(self.below, mode=before.mode if before else None))
+                self._writing = stack.pop_all()
+            return Body(file, announced, hold.take)
 
     def end_write(self, *, with_errors: bool) -> None:
         if self._writing is None:
@@ -251,27 +254,24 @@ class File(_Resource, DAVNonCollection):  # type: ignore[misc]
         with self.changing() as domain:
             writing.__exit__(None, None, None)
             self.entry = domain.entry(self.below)
-        self._room.add(self.place.name, self.entry.size)
 
     @property
     def _room(self) -> Room:
         room: Room = self.environ["wsgidav.provider"].head.room
         return room
 
-    def _check_room(self, size: int) -> None:
-        self._room.demand(self.place, size)
-
     def copy_move_single(self, dest_path: str, *, is_move: bool) -> None:  # noqa: ARG002
         target = self.other(dest_path)
-        with told():
-            self._room.demand(target.place, self.entry.size)
         with target.changing() as domain, self.domain.open_file(self.below) as source:
-            with domain.replacing(target.below, mode=self.entry.mode) as copy:
+            with (
+                self._room.hold(target.place, self.entry.size) as hold,
+                domain.replacing(target.below, mode=self.entry.mode) as copy,
+            ):
                 while block := source.read(BLOCK):
+                    hold.take(len(block))
                     write_all(copy.fileno(), block)
             with domain.parent(target.below) as (parent, name), domain.told(target.below):
                 os.utime(name, (self.entry.mtime,) * 2, dir_fd=parent, follow_symlinks=False)
-        self._room.add(target.place.name, self.entry.size)
 
 
 def discard(environ: Environ, place: Place, below: str) -> None:

@@ -10,6 +10,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
+from gunicorn.http.errors import NoMoreData
 from sqlalchemy.exc import DBAPIError
 from wsgidav.dav_error import DAVError
 from wsgidav.request_resolver import RequestResolver
@@ -169,8 +170,12 @@ def _explain(error: Exception) -> tuple[Problem, list[tuple[str, str]]]:
         return busy, [("Retry-After", str(RETRY_AFTER_S))]
     if isinstance(error, DAVError) and error.value not in (500, 501):
         return Problem("dav", error.context_info or _phrase(error.value).lower(), status=error.value), []
+    cause = getattr(error, "src_exception", None) or error
+    if isinstance(cause, (NoMoreData, ConnectionError, TimeoutError)):
+        log.info("a body broke off: %s", type(cause).__name__)
+        return Problem("broken_off", "its sender hung up", status=400), []
     reference = secrets.token_hex(4)
-    log.error("internal error %s", reference, exc_info=getattr(error, "src_exception", None) or error)
+    log.error("internal error %s", reference, exc_info=cause)
     hint = "the head's log has more under this reference"
     return Problem("internal_error", f"internal error, reference {reference}", hint, status=500), []
 

@@ -3,6 +3,7 @@
 import logging
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from pit_server.db.database import Database
@@ -33,7 +34,7 @@ class Housekeeping:
                 places = trash.sweep(session, self._data, self._settings.trash_days, now=now)
             for place in (*places, *_orphans(self._data.trash, self._settings.trash_days, now)):
                 trash.delete(place)
-        for domains in (self._data.root / "home", self._data.root / "groups"):
+        for domains in (self._data.root / name for name in ("home", "groups", "jobs")):
             sweep_parts(domains, now - DAY_S)
         return DAY_S
 
@@ -42,10 +43,11 @@ def sweep_parts(directory: Path, before: float) -> None:
     """Delete what was once begun to be sent, and not gone on with; past no link."""
     for place, _, files, descriptor in os.fwalk(directory, follow_symlinks=False):
         for name in filter(is_part, files):
-            status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-            if status.st_mtime < before:
-                os.unlink(name, dir_fd=descriptor)
-                log.info("%s was never completed", Path(place, name))
+            with suppress(FileNotFoundError):  # completed just now
+                status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+                if status.st_mtime < before:
+                    os.unlink(name, dir_fd=descriptor)
+                    log.info("%s was never completed", Path(place, name))
 
 
 def _orphans(directory: Path, days: int, now: float) -> list[Path]:

@@ -3,6 +3,9 @@
 import os
 import threading
 import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +15,7 @@ from pit_server.settings import Settings
 from pit_server.store.measuring import measure
 
 MIB = 1024 * 1024
+STEP = 4 * MIB  # that is kept for what comes without saying how much it is
 FRESH_S = 600.0  # as long as a measurement is believed
 RESERVE = "reserve"  # a file that is given up when the disk is full
 
@@ -30,6 +34,7 @@ class Room:
         self._settings = settings
         self._lock = threading.Lock()
         self._known: dict[str, Use] = {}
+        self._promised: Counter[str] = Counter()  # bytes that are being written
 
     def used(self, name: str, directory: Path, *, fresh_s: float = FRESH_S) -> Use:
         """What a domain uses, measured anew if that was longer ago than `fresh_s`."""
@@ -51,23 +56,57 @@ class Room:
         with self._lock:
             self._known.pop(name, None)
 
-    def demand(self, place: Place, size: int, *, arrived: int = 0) -> None:
-        """Raise a Problem unless a file of that size may be written there, of which a part may be already."""
-        self.demand_disk(size - arrived)
-        if place.quota_mib is None:
+    def demand(self, place: Place, size: int) -> None:
+        """Raise a Problem unless so much more may be written there."""
+        with self.hold(place, size):
+            pass
+
+    @contextmanager
+    def hold(self, place: Place, size: int, again: int = 0) -> Iterator["Hold"]:
+        """Keep room for what is about to be written there, so that nobody else is promised the same.
+
+        The first `again` bytes take the place of what is there.
+        """
+        hold = Hold(self, place, again)
+        try:
+            hold.extend(size)
+            yield hold
+        finally:
+            hold.end()
+
+    def keep(self, place: Place, size: int) -> None:
+        """Add to what is promised; raises a Problem if that is more than there is."""
+        self.demand_disk(size)
+        if place.quota_mib is None or size <= 0:
             return
         allowed = place.quota_mib * MIB
-        if self.used(place.name, place.directory).size + size <= allowed:
-            return
-        # Something may have been removed meanwhile; who is refused is refused by what is true now.
-        used = self.used(place.name, place.directory, fresh_s=0.0).size
-        if used + size > allowed:
-            raise Problem(
-                "over_quota",
-                f"{place.name} uses {told(used)} of the {told(allowed)} it may, and this has {told(size)}",
-                f"remove what is not needed, or ask an admin: `pit set {place.name} quota=…`",
-                status=507,
-            )
+        used = self.used(place.name, place.directory).size
+        if not self._promise(place.name, size, allowed):
+            # Something may have been removed meanwhile; who is refused is refused by what is true now.
+            used = self.used(place.name, place.directory, fresh_s=0.0).size
+            if not self._promise(place.name, size, allowed):
+                full = f"{place.name} uses {told(used)} of the {told(allowed)} it may"
+                raise Problem(
+                    "over_quota",
+                    f"{full}, and this has {told(size)}",
+                    f"remove what is not needed, or ask an admin: `pit set {place.name} quota=…`",
+                    status=507,
+                )
+
+    def give_back(self, name: str, size: int) -> None:
+        """Take from what is promised, for it was written or will not be."""
+        with self._lock:
+            self._promised[name] -= size
+            if self._promised[name] <= 0:
+                del self._promised[name]
+
+    def _promise(self, name: str, size: int, allowed: int) -> bool:
+        with self._lock:
+            known = self._known.get(name)
+            if known and known.size + self._promised[name] + size > allowed:
+                return False
+            self._promised[name] += size
+            return True
 
     def demand_disk(self, size: int = 0) -> None:
         """Raise a Problem if the disk is as good as full; what is read and reported goes on."""
@@ -101,6 +140,38 @@ class Room:
         except FileNotFoundError:
             return False
         return True
+
+
+class Hold:
+    """Room that is kept for one writer; what he writes is counted as used."""
+
+    def __init__(self, room: Room, place: Place, again: int = 0) -> None:
+        self._room, self._place = room, place
+        self._left, self._again = 0, max(0, again)
+
+    def extend(self, size: int) -> None:
+        self._room.keep(self._place, size)
+        self._left += max(0, size)
+
+    def take(self, size: int) -> None:
+        """Count what comes; a Problem if it is more than was kept, and there is no room for it."""
+        again = min(size, self._again)
+        self._again, size = self._again - again, size - again
+        if size > self._left:
+            try:
+                self.extend(size - self._left + STEP)
+            except Problem:
+                self.extend(size - self._left)
+        self._left -= size
+        self._room.add(self._place.name, size)
+        self._give_back(size)
+
+    def end(self) -> None:
+        self._give_back(self._left)
+
+    def _give_back(self, size: int) -> None:
+        if self._place.quota_mib is not None:
+            self._room.give_back(self._place.name, size)
 
 
 def told(size: int) -> str:

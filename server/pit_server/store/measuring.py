@@ -4,21 +4,17 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from pit_server.store.beneath import is_part
-
 BLOCK = 512  # what the system counts in
 
 
 def measure(directory: Path) -> tuple[int, int]:
-    """Bytes on disk, and the number of files; what vanishes meanwhile is not counted."""
+    """Bytes on disk, and the number of files, also of those on their way; not of what vanishes meanwhile."""
     size = files = 0
     waiting = [str(directory)]
     while waiting:
         place = waiting.pop()
         with suppress(FileNotFoundError, NotADirectoryError, PermissionError), os.scandir(place) as entries:
             for entry in entries:
-                if is_part(entry.name):
-                    continue  # judged by what it is to become
                 with suppress(FileNotFoundError):
                     status = entry.stat(follow_symlinks=False)
                     size += status.st_blocks * BLOCK

@@ -75,24 +75,27 @@ def receive(domain: Domain, upload: Upload, offset: int, body: Readable, most: i
             )
         os.ftruncate(part, offset)
         os.lseek(part, offset, os.SEEK_SET)
-        digest = _running.take(part, offset)
-        while data := _read(body, domain.named(upload.path)):
-            offset += len(data)
-            if most is not None and offset > most:
-                raise Problem(
-                    "too_much", f"{domain.named(upload.path)}: more comes than was said", status=413
-                )
-            try:
-                write_all(part, data)
-            except OSError as error:
-                # A full disk gets its room back: others need it more than who tries again.
+        try:
+            return _write(domain, upload, part, offset, body, most)
+        except Problem as problem:
+            if problem.code == "disk_full":
+                # It gets its room back: others need it more than who tries again.
                 os.unlink(upload.part, dir_fd=parent)
-                with domain.told(upload.path):
-                    raise error
-            if digest:
-                digest.update(data)
-                _running.put(part, offset, digest)
-        return offset
+            raise
+
+
+def _write(domain: Domain, upload: Upload, part: int, offset: int, body: Readable, most: int | None) -> int:
+    digest = _running.take(part, offset)
+    while data := body.read(BLOCK):
+        offset += len(data)
+        if most is not None and offset > most:
+            raise Problem("too_much", f"{domain.named(upload.path)}: more comes than was said", status=413)
+        with domain.told(upload.path):
+            write_all(part, data)
+        if digest:
+            digest.update(data)
+            _running.put(part, offset, digest)
+    return offset
 
 
 def complete(domain: Domain, upload: Upload, claim: Claim) -> None:
@@ -117,13 +120,6 @@ def complete(domain: Domain, upload: Upload, claim: Claim) -> None:
             os.rename(upload.part, name, src_dir_fd=parent, dst_dir_fd=parent)
             sync_directory(parent)
             remember(part, claim.sha256)
-
-
-def _read(body: Readable, what: str) -> bytes:
-    try:
-        return body.read(BLOCK)
-    except TimeoutError:
-        raise Problem("stalled", f"{what}: nothing more came for a while", "go on", status=408) from None
 
 
 class _Running:
