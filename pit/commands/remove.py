@@ -3,17 +3,20 @@
 import click
 
 from pit import output, terminal
+from pit.commands.ls import find
 from pit.draining import drain
 from pit.entities import FOLDERS, Entity, is_entity, parse_entity
 from pit.exits import Exit
 from pit.head import ONES_OWN, Head
 from pit.locations import FIXED, Location, is_domain, is_location, parse_location
 from pit.opening import open_head
-from pit.options import example, json_option, yes_option
+from pit.options import example, json_option
 from pit.remote import Remote
 from pit.safe import safe
+from pit_protocol.paths import read_name
 from pit_protocol.problem import Problem
 
+MOST_SHOWN = 20  # of what fits a pattern
 TRASHED = ("user", "group", "job")  # kinds that have data
 
 
@@ -22,7 +25,7 @@ TRASHED = ("user", "group", "job")  # kinds that have data
 @click.option(
     "--drain", "drains", is_flag=True, help="Let a node's processes end first, and start no others."
 )
-@yes_option
+@click.option("-y", "-f", "--yes", is_flag=True, help="Do not ask.")
 @json_option
 def command(entities: tuple[str, ...], drains: bool, yes: bool, as_json: bool) -> Exit:
     """Remove users, groups, nodes, aliases, ended jobs, or tokens.
@@ -33,15 +36,18 @@ def command(entities: tuple[str, ...], drains: bool, yes: bool, as_json: bool) -
 
     With a PATH, files and directories of home, user:NAME or group:NAME: `pit rm home old/data`, or in
     one word `pit rm home:old/data`. They go to the trash, from where `pit restore` brings them back.
+    PATH may be a pattern, as for `pit pull`: `pit rm home 'runs/*.tmp'`. Where it fits several, you
+    are shown them and asked.
     """
+    asks = not yes and terminal.is_interactive()
     if files := _parse_files(entities):
-        return _remove_files(files, as_json)
+        return _remove_files(files, asks, as_json)
     targets = [parse_entity(text, tuple(FOLDERS)) for text in dict.fromkeys(entities)]
     if drains and any(target.kind != "node" for target in targets):
         raise click.UsageError("--drain is for nodes")
     code = Exit.DONE
     with open_head() as head:
-        if not yes and terminal.is_interactive():
+        if asks:
             _ask(targets)
         for target in targets:
             try:
@@ -68,23 +74,59 @@ def _parse_files(words: tuple[str, ...]) -> list[Location]:
     return [parse_location(word) for word in words]
 
 
-def _remove_files(files: list[Location], as_json: bool) -> Exit:
+def _remove_files(files: list[Location], asks: bool, as_json: bool) -> Exit:
     code = Exit.DONE
     with open_head() as head:
+        remote = Remote(head)
+        found: list[Location] = []
         for where in files:
             try:
-                gone = Remote(head).remove(where)
+                found += _matches(remote, where)
             except Problem as problem:
-                if problem.status not in (*ONES_OWN, 422):
-                    raise
-                output.tell(problem.message, problem.hint)
-                code = Exit.PROBLEM
+                code = _tell(problem)
+        found = list(dict.fromkeys(found))
+        if asks and len(found) > 1 and any(where.is_pattern for where in files):
+            _ask_for(found)
+        for where in found:
+            try:
+                gone = remote.remove(where)
+            except Problem as problem:
+                code = _tell(problem)
                 continue
             if as_json:
                 output.show_json(gone)
             else:
                 output.show(f"{where} is in the trash; `pit restore {gone['id']}` brings it back")
     return code
+
+
+def _matches(remote: Remote, where: Location) -> list[Location]:
+    """What a path names: itself, or all that fit a pattern but not what is in those."""
+    if not where.is_pattern or remote.get_entry(where) is not None:
+        return [where]
+    above, _ = where.split_pattern()
+    found: list[Location] = []
+    for name in sorted(read_name(fields) for fields in find(remote, where)["entries"]):
+        if not found or not above.below(name).path.startswith(f"{found[-1].path}/"):
+            found.append(above.below(name))
+    return found
+
+
+def _tell(problem: Problem) -> Exit:
+    """Say what went wrong with one of them; what is wrong with all is raised."""
+    if problem.status not in (*ONES_OWN, 422):
+        raise problem
+    output.tell(problem.message, problem.hint)
+    return Exit.PROBLEM
+
+
+def _ask_for(found: list[Location]) -> None:
+    for where in found[:MOST_SHOWN]:
+        click.echo(f"  {where}", err=True)
+    if len(found) > MOST_SHOWN:
+        click.echo(f"  … and {len(found) - MOST_SHOWN:,} others", err=True)
+    if not terminal.agrees(f"Put these {len(found):,} into the trash?"):
+        raise Problem("not_removed", "nothing was removed")
 
 
 def _remove(head: Head, target: Entity, drains: bool, as_json: bool) -> None:

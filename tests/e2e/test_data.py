@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cluster import PIT, Cluster
+from tests.e2e.terminal import Terminal
 
 MIB = 1024 * 1024
 ODD_NAMES = (
@@ -145,6 +146,48 @@ class TestCommands:
         assert shared_cluster.ok("cat", "home:precious") == "precious"
         assert "user:" in shared_cluster.ok("show", "usage")
         shared_cluster.ok("rm", "home", "precious")
+
+    def test_a_pattern_removes_what_fits_and_asks_at_a_terminal(
+        self, shared_cluster: Cluster, place: Path
+    ) -> None:
+        for name in ("a.tmp", "b.tmp", "keep.bin", "sub/c.tmp", "dir.tmp/inside.tmp"):
+            (place / "runs" / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / "runs" / name).write_text(name)
+        shared_cluster.ok("push", "home", str(place / "runs"))
+        command = [str(PIT), "rm", "home", "runs/*.tmp"]
+        person = Terminal(command, shared_cluster.project.path, shared_cluster.env)
+        person.answer("into the trash? [y/N]", "n")
+        assert person.end() == 1
+        assert "  home runs/a.tmp\n  home runs/b.tmp\n  home runs/dir.tmp\nPut these 3" in person.shown
+        assert "nothing was removed" in person.shown
+        gone = shared_cluster.ok("rm", "home", "runs/**/*.tmp", "-f", "--json").splitlines()
+        names = [json.loads(line)["name"] for line in gone]
+        assert names == ["runs/a.tmp", "runs/b.tmp", "runs/dir.tmp", "runs/sub/c.tmp"]
+        left = shared_cluster.json("ls", "home", "runs", "-R")["entries"]
+        assert [entry["name"] for entry in left] == ["keep.bin", "sub"]
+        shared_cluster.ok("restore", *(str(json.loads(line)["id"]) for line in gone))
+        shared_cluster.ok("pull", "home", "runs", str(place / "back"))
+        assert content(place / "back") == content(place / "runs")
+        nothing = shared_cluster.pit("rm", "home", "runs/*.no")
+        assert (nothing.code, "nothing fits home runs/*.no" in nothing.err) == (1, True)
+        shared_cluster.ok("rm", "home", "runs")
+
+    def test_a_push_that_is_refused_leaves_nothing(self, shared_cluster: Cluster, place: Path) -> None:
+        (place / "deep/er").mkdir(parents=True)
+        (place / "deep/er/large").write_bytes(b"x" * 3 * MIB)
+        me = shared_cluster.json("show", "me")["name"]
+        shared_cluster.ok("set", f"user:{me}", "quota=1M")
+        try:
+            pushes = [
+                shared_cluster.pit("push", "home", "refused/", str(place / "deep")),
+                shared_cluster.pit("push", "home", "refused/a/b", str(place / "deep/er/large")),
+                shared_cluster.pit("sync", str(place / "deep"), "home:refused/c"),
+            ]
+        finally:
+            shared_cluster.ok("set", f"user:{me}", "quota=")
+        for push in pushes:
+            assert (push.code, "it may, and this has 3.0 MiB" in push.err) == (1, True), push
+        assert not [e for e in shared_cluster.json("ls", "home")["entries"] if e["name"] == "refused"]
 
     def test_sync_sends_what_changed_and_honours_ignore_files(
         self, shared_cluster: Cluster, place: Path
