@@ -63,6 +63,7 @@ def test_a_file_is_sent_in_parts_and_not_there_before_the_last(folder: Path, ann
 
 def test_a_part_after_a_gap_is_refused(folder: Path, anna: Person) -> None:
     assert part(anna, b"abc", offset=5).json["code"] == "gap"
+    assert list(folder.iterdir()) == []
 
 
 def test_more_than_was_said_is_refused(folder: Path, anna: Person) -> None:

@@ -93,10 +93,17 @@ class Delivery:
             for batch in _batches(changed, now):
                 for done in self._each(partial(self._send, left), batch, left):
                     known.known.update({path: now.known[path] for path in done if path not in left})
-                known.save(self._place.manifest)
+                self._save(known)
                 crash.point("after-batch")
-            known.save(self._place.manifest)
+            self._save(known)
         return _tell(left)
+
+    def _save(self, known: Manifest) -> None:
+        try:
+            known.save(self._place.manifest)
+        except OSError as error:
+            # A disk that this job has filled; the next try would only send the same again.
+            log.warning("what the head has of %s cannot be noted: %s", self._place.path.name, error)
 
     def _send(self, left: dict[str, str], paths: Sequence[str]) -> None:
         self._haul.bring(tar_streams.pack(self._place.tree, paths, left))

@@ -56,9 +56,10 @@ class Errand:
     timer: Timer | None = None
     said: str = ""
 
-    def is_news(self, why: str) -> bool:
-        """Whether this is another reason than the last; in which of its numbers differ is none."""
-        before, self.said = self.said, re.sub(r"[\d.,]+ [KMGT]?i?[Bb]\w*", "…", why)
+    def is_news(self, waits: Waits) -> bool:
+        """Whether this is another reason than the last; that sizes differ is none."""
+        told = re.sub(r"[\d.,]+ [KMGT]?i?[Bb]\w*", "…", str(waits))
+        before, self.said = self.said, "full" if waits.is_head_full else told
         return before != self.said
 
 
@@ -79,6 +80,7 @@ class Remote:
         self._users: dict[Path, set[Key]] = defaultdict(set)  # processes of a place that have not ended
         self._errands: dict[Key, Errand] = {}
         self._full: dict[Path, str] = {}  # whose results a full head does not take
+        self._settled: set[Path] = set()  # of which all is on the head
 
     @property
     def trouble(self) -> str:
@@ -103,6 +105,7 @@ class Remote:
             fetched(None)
             return
         self._users[place.path].add(entry.key)
+        self._settled.discard(place.path)
         lock = self._locks[place.path]
 
         def fetch() -> None:
@@ -185,6 +188,8 @@ class Remote:
         haul = Haul(self._settings, self._epoch, *place.numbers)
         try:
             trouble = Delivery(haul, self._guards, place, account).go(alone=alone, again=again)
+            if alone and not trouble:
+                self._settled.add(place.path)
             return self._keep(place, trouble) if trouble and undelivered(place) else trouble
         except Waits as waits:
             return waits
@@ -197,7 +202,7 @@ class Remote:
         if isinstance(outcome, Waits) and not (outcome.is_refusal and place.is_given_up):
             self._note_full(place.path, str(outcome) if outcome.is_head_full else "")
             # A head that is started anew is no news; one that refuses is, or is away for long.
-            if (outcome.is_refusal or errand.tries > QUIET_TRIES) and errand.is_news(str(outcome)):
+            if (outcome.is_refusal or errand.tries > QUIET_TRIES) and errand.is_news(outcome):
                 log.warning("the data of %s is not on the head yet: %s", place.path.name, outcome)
                 errand.waiting(str(outcome))
             errand.timer = self._loop.after(errand.pace.delay_s(), partial(self._go, key, errand))
@@ -275,6 +280,7 @@ class Remote:
     def _try_late(self, place: AttemptPlace, lock: threading.Lock) -> None:
         if time.time() - place.kept.stat().st_mtime > KEPT_S:
             log.warning("the data of %s was kept for long enough, and is deleted", place.path.name)
+            self._settled.add(place.path)
         else:
             with lock:
                 outcome = self._try_deliver(place, place.account(), alone=True, again=True)
@@ -283,7 +289,7 @@ class Remote:
                 return
             log.info("the data of %s is on the head now", place.path.name)
         place.kept.unlink()
-        self._clear(place, lock, checks=False)
+        self._clear(place, lock)
 
     def _on_guard_ended(self, path: Path, handle: int) -> None:
         self._loop.unwatch(handle)
@@ -302,7 +308,7 @@ class Remote:
         except OSError as error:
             log.error("%s: that its mounts are lost cannot be written: %s", place.path.name, error)
 
-    def _clear(self, place: AttemptPlace, lock: threading.Lock, *, checks: bool = True) -> None:
+    def _clear(self, place: AttemptPlace, lock: threading.Lock) -> None:
         with lock:
             if place.path in self._users:
                 return  # another process of it has come meanwhile
@@ -311,9 +317,10 @@ class Remote:
                 if place.kept.exists():
                     return
                 # Whatever led here: what is nowhere else is not deleted.
-                if checks and (left := undelivered(place)):
+                if place.path not in self._settled and (left := undelivered(place)):
                     self._keep(place, left)
                     return
                 place.clear()
+                self._settled.discard(place.path)
             except (OSError, MountError) as error:
                 log.error("the data of %s cannot be cleared away: %s", place.path.name, error)

@@ -67,10 +67,13 @@ def have(domain: Domain, upload: Upload) -> int:
 def receive(domain: Domain, upload: Upload, offset: int, body: Readable, most: int | None = None) -> int:
     """Write what comes from `offset` on; how much is there then. A broken body leaves what has come."""
     with _opened(domain, upload) as (part, parent):
-        if offset > os.fstat(part).st_size:
+        if offset > (known := os.fstat(part).st_size):
+            if not known:
+                os.unlink(upload.part, dir_fd=parent)  # made just now, to be looked at
             raise Problem(
                 "gap",
-                f"of {domain.named(upload.path)} only {os.fstat(part).st_size} bytes are here",
+                f"of {domain.named(upload.path)} only {known} bytes are here",
+                "try again; somebody else may have sent the same at this time",
                 status=409,
             )
         os.ftruncate(part, offset)
