@@ -114,8 +114,8 @@ def _http_error(error: HTTPException) -> Response:
 
 def _database_error(error: DBAPIError) -> Response:
     head: Head = current_app.extensions["pit"]
-    if "full" in str(error.orig) and head.room.free_reserve():
-        log.error("the disk is full: the reserve is given up, so that beats and ends of jobs can be written")
+    if "full" in str(error.orig):
+        head.room.note_full(True)
     log.warning("the database is busy or away: %s", error.orig)
     response = _problem(
         Problem("database_busy", "the head's database does not answer", "try again", status=503)

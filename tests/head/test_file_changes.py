@@ -7,6 +7,7 @@ import stat
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from flask import Flask
 from gunicorn.http.errors import NoMoreData
 from werkzeug.test import TestResponse
 
+from pit_protocol.beat import Wish
 from pit_protocol.problem import Problem
 from pit_protocol.tar_reader import FILE, Member
 from pit_protocol.tar_writer import ended, header, padding, sealed
@@ -26,7 +28,8 @@ from pit_server.store import beneath
 from pit_server.store.beneath import Domain
 from pit_server.store.measuring import measure
 from pit_server.store.parts import Upload, receive
-from tests.head.cluster import Person
+from tests.head.cluster import Person, Worker, a_chunk, running
+from tests.head.cluster import ended as has_ended
 from tests.head.files import PART, home, names, route, send
 
 MIB = 1024 * 1024
@@ -431,6 +434,42 @@ class TestFullDisk:
         answer = anna.call("PUT", route("home"), input_stream=io.BytesIO(body), **options)
         assert (answer.status_code, answer.json["code"]) == (507, "disk_full")
         assert list(home(head).iterdir()) == []
+
+    def test_beats_go_on_and_output_waits_for_room(
+        self,
+        small: Path,
+        app: Flask,
+        head: Head,
+        anna: Person,
+        a_node: Callable[..., Worker],
+        a_placed_job: Callable[..., int],
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        node = a_node("n0")
+        number = a_placed_job(with_tree=True)
+        process = next(iter(node.orders()))
+        node.beat(running(process), chunks=[a_chunk(process, b"first\n")])
+        with (small / "filler").open("wb", buffering=0) as filler, suppress(OSError):
+            while True:
+                filler.write(b"x" * 4096)
+        rest = b"x" * 100_000
+        for _ in range(2):
+            [order] = node.beat(
+                has_ended(process, log_size=6 + len(rest)), chunks=[a_chunk(process, rest, offset=6)]
+            ).orders
+            assert order.wish is not Wish.FORGET and order.log_size < 6 + len(rest)
+        assert anna.ok(anna.get(f"/jobs/{number}"))["state"] == "running"
+        assert [r.getMessage() for r in caplog.records if r.name.startswith("pit_server")] == [
+            "the disk is full: output of jobs stays on their nodes until there is room"
+        ]
+        (small / "filler").unlink()
+        known = order.log_size
+        node.beat(
+            has_ended(process, log_size=6 + len(rest)),
+            chunks=[a_chunk(process, rest[known - 6 :], offset=known)],
+        )
+        assert anna.ok(anna.get(f"/jobs/{number}"))["outcome"] == "succeeded"
+        assert caplog.records[-1].getMessage() == "the disk has room again"
 
 
 def test_the_reserve_is_laid_by_and_given_up(tmp_path: Path) -> None:

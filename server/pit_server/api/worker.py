@@ -44,7 +44,9 @@ def begin() -> Any:
 def beat() -> Any:
     received, chunks = unpack_beat(request.get_data())
     node_id = _node_id()
-    beats.receive(head().database, head().data, caller(), received, chunks, now=time.time())
+    has_room = beats.receive(head().database, head().data, caller(), received, chunks, now=time.time())
+    if chunks:
+        head().room.note_full(not has_room)
     head().watching.hear(node_id)
 
     def look() -> tuple[Orders, bool]:

@@ -1,5 +1,6 @@
 """Taking in a worker's beat: log chunks first, then reports, so that no end precedes its output."""
 
+import errno
 from collections.abc import Mapping, Sequence
 
 from sqlalchemy import select, update
@@ -19,8 +20,11 @@ from pit_server.store.paths import DataRoot
 
 def receive(
     database: Database, data: DataRoot, caller: Caller, beat: Beat, chunks: Sequence[bytes], *, now: float
-) -> None:
-    """Store a beat's logs and reports; one of an older epoch of the node is refused."""
+) -> bool:
+    """Store a beat's logs and reports; one of an older epoch of the node is refused.
+
+    False if there was no room for the logs. They come again, and no end is taken in before them.
+    """
     assert caller.node_id is not None  # noqa: S101 - the route admits workers only
     ids = {report.process for report in beat.reports} | {chunk.process for chunk in beat.chunks}
     with database.read() as session:
@@ -48,9 +52,7 @@ def receive(
     if beat.epoch != node.epoch or not node.epoch:  # none: no worker has begun a session yet
         raise Problem("stale_epoch", f"another worker speaks for node {caller.name} now", status=409)
     _refuse_foreign(database, caller, mine, now=now)
-    rung = {
-        _store(data, mine[head.process], head, chunk) for head, chunk in _known(beat.chunks, chunks, mine)
-    }
+    rung, has_room = _store_all(data, _known(beat.chunks, chunks, mine), mine)
     news = [
         report
         for report in beat.reports
@@ -67,7 +69,8 @@ def receive(
             database, caller, node.state, sorted(news, key=lambda report: mine[report.process].job_id), now
         )
     # After the reports, so that who follows the log sees a start before the output that came with it.
-    database.bells.ring(name for name in rung if name)
+    database.bells.ring(rung)
+    return has_room
 
 
 def _note_troubles(
@@ -131,6 +134,21 @@ def _known(
         for head, chunk in zip(heads, chunks, strict=True)
         if head.process in mine and mine[head.process].attempt == head.attempt
     ]
+
+
+def _store_all(
+    data: DataRoot, chunks: Sequence[tuple[ChunkHead, bytes]], mine: Mapping[int, AnyRow]
+) -> tuple[set[str], bool]:
+    """Append what there is room for; the bells to ring, and whether that was all."""
+    rung: set[str] = set()
+    for head, chunk in chunks:
+        try:
+            rung.add(_store(data, mine[head.process], head, chunk))
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            return rung - {""}, False
+    return rung - {""}, True
 
 
 def _store(data: DataRoot, row: AnyRow, head: ChunkHead, chunk: bytes) -> str:

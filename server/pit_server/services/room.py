@@ -1,5 +1,6 @@
 """Room on the head's disk: how much each domain uses, how much it may, and how much is left for all."""
 
+import logging
 import os
 import threading
 import time
@@ -19,6 +20,8 @@ STEP = 4 * MIB  # that is kept for what comes without saying how much it is
 FRESH_S = 600.0  # as long as a measurement is believed
 RESERVE = "reserve"  # a file that is given up when the disk is full
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class Use:
@@ -34,6 +37,7 @@ class Room:
         self._settings = settings
         self._lock = threading.Lock()
         self._known: dict[str, Use] = {}
+        self._is_full = False
         self._promised: Counter[str] = Counter()  # bytes that are being written
 
     def used(self, name: str, directory: Path, *, fresh_s: float = FRESH_S) -> Use:
@@ -132,6 +136,19 @@ class Room:
         if size and not reserve.exists() and self.free()[0] > 10 * size:
             with reserve.open("wb") as file:
                 os.posix_fallocate(file.fileno(), 0, size)
+
+    def note_full(self, is_full: bool) -> None:
+        """Say once that what nodes send has no room, and give the reserve up; and once that it has."""
+        with self._lock:
+            before, self._is_full = self._is_full, is_full
+        if is_full and self.free_reserve():
+            log.error(
+                "the disk is full: the reserve is given up, so that beats and ends of jobs can be written"
+            )
+        elif is_full and not before:
+            log.error("the disk is full: output of jobs stays on their nodes until there is room")
+        elif before and not is_full:
+            log.warning("the disk has room again")
 
     def free_reserve(self) -> bool:
         """Give it up, so that beats and ends of jobs can still be written; False if it is gone already."""
