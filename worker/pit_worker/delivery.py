@@ -55,7 +55,11 @@ class Delivery:
         """
         troubles: list[str] = []
         waits: list[Waits] = []
-        for step in (self._bring, lambda: self._flush(alone=alone, again=again)):
+        steps = (
+            partial(self._bring, MOST_ROUNDS if alone else 1),
+            partial(self._flush, alone=alone, again=again),
+        )
+        for step in steps:
             # The one whether or not the other waits or is lost.
             try:
                 troubles.append(step())
@@ -75,11 +79,11 @@ class Delivery:
             raise max(waits, key=lambda each: (each.is_head_full, each.is_refusal))
         return next(filter(None, troubles), "")
 
-    def _bring(self) -> str:
+    def _bring(self, rounds: int) -> str:
         """The changes of the job's directory."""
         known = manifest.load(self._place.manifest)
         left: dict[str, str] = {}
-        for _ in range(MOST_ROUNDS):
+        for _ in range(rounds):
             changes, now = known.compare(self._place.tree)
             left |= now.unread
             gone = [path for path in changes.gone if path not in left]

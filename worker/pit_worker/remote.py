@@ -10,8 +10,6 @@ import os
 import re
 import shutil
 import threading
-import time
-from collections import defaultdict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,7 +19,7 @@ from pit_protocol.beat import Account, Order, ProcessSpec, Welcome
 from pit_protocol.problem import Problem
 from pit_protocol.rclone import MountError
 from pit_worker import crash, manifest, tar_streams
-from pit_worker.attempt_place import ATTEMPTS, AttemptPlace, localise
+from pit_worker.attempt_place import AttemptPlace, localise
 from pit_worker.backoff import Backoff
 from pit_worker.carrier import Delivered, Fetched, Waiting
 from pit_worker.crew import Crew
@@ -31,14 +29,14 @@ from pit_worker.environment import StartRefused
 from pit_worker.guards import Guards
 from pit_worker.hauling import Haul, Refused
 from pit_worker.head import HeadError
+from pit_worker.keeping import Keeping
 from pit_worker.loop import Loop, Timer
 from pit_worker.settings import REMOTE, Settings
 
 AT_ONCE = 8
 QUIET_TRIES = 5  # while the head is away, before a job's log tells of it
-MOST_PAUSE_S = 15.0  # between two tries to deliver
-KEPT_S = 7 * 86_400.0  # as long as something stays that the head did not take
-LATE_S = 6 * 3600.0  # between two tries to deliver that
+MOST_PAUSE_S = 10.0  # between two tries to deliver
+LATE_S = 6 * 3600.0  # between two tries to deliver what was kept
 
 log = logging.getLogger(__name__)
 
@@ -71,16 +69,13 @@ class Remote:
         self._settings = settings
         self._guards = Guards(settings)
         self._crew = Crew("carry", AT_ONCE)
-        self._clearing = Crew("clear", 1)
-        self._locks: dict[Path, threading.Lock] = defaultdict(threading.Lock)  # made by the loop alone
+        self._keeping = Keeping(settings.spool, self._guards)
         self._epoch = 0
         self._welcomed = threading.Event()
         self._watched: dict[Path, list[Callable[[], None]]] = {}
         self._changed = changed
-        self._users: dict[Path, set[Key]] = defaultdict(set)  # processes of a place that have not ended
         self._errands: dict[Key, Errand] = {}
         self._full: dict[Path, str] = {}  # whose results a full head does not take
-        self._settled: set[Path] = set()  # of which all is on the head
 
     @property
     def trouble(self) -> str:
@@ -104,9 +99,8 @@ class Remote:
         if place is None or spec is None:
             fetched(None)
             return
-        self._users[place.path].add(entry.key)
-        self._settled.discard(place.path)
-        lock = self._locks[place.path]
+        self._keeping.add(place, entry.key)
+        lock = self._keeping.lock(place)
 
         def fetch() -> None:
             with lock:
@@ -119,7 +113,7 @@ class Remote:
         place = AttemptPlace.of(entry)
         if place is None:
             return
-        self._users[place.path].add(entry.key)
+        self._keeping.add(place, entry.key)
         if place.path in self._watched:
             self._watched[place.path].append(lost)
             return
@@ -135,7 +129,7 @@ class Remote:
         if place is None or not place.tree.is_dir():
             delivered("")
             return
-        self._users[place.path].add(entry.key)
+        self._keeping.add(place, entry.key)
         account = entry.intent.spec.account if entry.intent.spec else None
         errand = self._errands[entry.key] = Errand(place, account, delivered, waiting)
         self._go(entry.key, errand)
@@ -153,22 +147,12 @@ class Remote:
             self._go(entry.key, errand)
 
     def release(self, live: Collection[Entry]) -> None:
-        self._users.clear()
-        for entry in live:
-            if place := AttemptPlace.of(entry):
-                self._users[place.path].add(entry.key)
-        for place in self._places():
-            if place.path not in self._users:
-                self._clearing.do(partial(self._clear, place, self._locks[place.path]))
-
-    def _places(self) -> list[AttemptPlace]:
-        folder = self._settings.spool / ATTEMPTS
-        return [AttemptPlace(path) for path in folder.iterdir()] if folder.is_dir() else []
+        self._keeping.release(live)
 
     def _go(self, key: Key, errand: Errand) -> None:
-        place, lock = errand.place, self._locks[errand.place.path]
+        place, lock = errand.place, self._keeping.lock(errand.place)
         errand.timer = None
-        alone = self._users[place.path] <= self._errands.keys()
+        alone = self._keeping.users(place) <= self._errands.keys()
         again = errand.tries > 0
         errand.tries += 1
 
@@ -189,8 +173,8 @@ class Remote:
         try:
             trouble = Delivery(haul, self._guards, place, account).go(alone=alone, again=again)
             if alone and not trouble:
-                self._settled.add(place.path)
-            return self._keep(place, trouble) if trouble and undelivered(place) else trouble
+                self._keeping.settle(place)
+            return self._keeping.keep(place, trouble) if trouble and undelivered(place) else trouble
         except Waits as waits:
             return waits
         except Exception as error:
@@ -209,17 +193,7 @@ class Remote:
             return
         del self._errands[key]
         self._note_full(place.path, "")
-        errand.delivered(self._keep(place, str(outcome)) if isinstance(outcome, Waits) else outcome)
-
-    def _keep(self, place: AttemptPlace, why: str) -> str:
-        """Let stay what is not on the head; the reason, and where it is."""
-        why = f"{why}; what is not on the head stays on its node, in {place.path}"
-        log.error("the data of %s: %s", place.path.name, why)
-        try:
-            place.keep(why)
-        except OSError as error:
-            log.error("%s cannot be noted as kept, and is all the same: %s", place.path.name, error)
-        return why
+        errand.delivered(self._keeping.keep(place, str(outcome)) if isinstance(outcome, Waits) else outcome)
 
     def _note_full(self, path: Path, why: str) -> None:
         before = self.trouble
@@ -271,32 +245,18 @@ class Remote:
         (place.mounts[0] / "home").stat()
 
     def _bring_late(self) -> None:
-        """What was kept: the head may want it after all, of a job that it took for lost; or it is old."""
-        for place in self._places():
-            if place.path not in self._users and place.kept.exists():
-                self._clearing.do(partial(self._try_late, place, self._locks[place.path]))
+        """The head may want it after all, such as of a job that it took for lost."""
+        self._keeping.try_late(
+            lambda place: str(self._try_deliver(place, place.account(), alone=True, again=True))
+        )
         self._loop.after(LATE_S, self._bring_late)
-
-    def _try_late(self, place: AttemptPlace, lock: threading.Lock) -> None:
-        if time.time() - place.kept.stat().st_mtime > KEPT_S:
-            log.warning("the data of %s was kept for long enough, and is deleted", place.path.name)
-            self._settled.add(place.path)
-        else:
-            with lock:
-                outcome = self._try_deliver(place, place.account(), alone=True, again=True)
-            if str(outcome) or undelivered(place):
-                log.info("the data of %s stays here: %s", place.path.name, outcome)
-                return
-            log.info("the data of %s is on the head now", place.path.name)
-        place.kept.unlink()
-        self._clear(place, lock)
 
     def _on_guard_ended(self, path: Path, handle: int) -> None:
         self._loop.unwatch(handle)
         os.close(handle)
         watching = self._watched.pop(path, [])
         # Where all is over it is begun anew for what is not sent yet.
-        if self._users.get(path, set()) - self._errands.keys():
+        if self._keeping.users(AttemptPlace(path)) - self._errands.keys():
             self._note_lost(AttemptPlace(path))
             for lost in watching:
                 lost()
@@ -307,20 +267,3 @@ class Remote:
                 place.save_lost(GUARD_LOST)
         except OSError as error:
             log.error("%s: that its mounts are lost cannot be written: %s", place.path.name, error)
-
-    def _clear(self, place: AttemptPlace, lock: threading.Lock) -> None:
-        with lock:
-            if place.path in self._users:
-                return  # another process of it has come meanwhile
-            try:
-                self._guards.end(place)
-                if place.kept.exists():
-                    return
-                # Whatever led here: what is nowhere else is not deleted.
-                if place.path not in self._settled and (left := undelivered(place)):
-                    self._keep(place, left)
-                    return
-                place.clear()
-                self._settled.discard(place.path)
-            except (OSError, MountError) as error:
-                log.error("the data of %s cannot be cleared away: %s", place.path.name, error)
