@@ -1,5 +1,6 @@
 """What a node without the head's files has to bring waits for a head that does not take it."""
 
+import sqlite3
 from pathlib import Path
 
 from tests.e2e.cluster import Cluster, eventually, is_alive
@@ -46,3 +47,45 @@ def test_results_wait_for_a_head_without_room_whoever_is_killed_meanwhile(
     assert (home(cluster) / "late").read_text() == "late\n"
     eventually(lambda: attempts(cluster) == [])
     eventually(lambda: not cluster.json("show", "nodes")["nodes"][0]["trouble"])
+
+
+@IN_REMOTE
+def test_a_jobs_token_that_ended_is_replaced_to_deliver(cluster: Cluster, tmp_path: Path) -> None:
+    wait = f"echo ready; until [ -e {tmp_path}/go ]; do sleep 0.05; done"
+    write = 'echo late >&3; exec 3>&-; echo k >"$KEEP_DIR/k"'
+    number = begin(cluster, f'exec 3>"$USER_DIR/late"; {wait}; {write}')
+    with sqlite3.connect(cluster.home / "head" / "pit.db") as books:
+        assert books.execute("DELETE FROM token WHERE attempt_id IS NOT NULL").rowcount == 1
+    (tmp_path / "go").touch()
+    assert cluster.wait(number)["outcome"] == "succeeded"
+    assert (home(cluster) / "late").read_text() == "late\n"
+    assert (data(cluster) / "jobs" / str(number) / "1/keep/k").read_text() == "k\n"
+
+
+@IN_REMOTE
+def test_what_a_worker_does_not_know_any_more_is_kept_and_brought_when_the_head_wants_it(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """As of a job that the head took for lost."""
+    wait = f"echo ready; until [ -e {tmp_path}/go ]; do sleep 0.05; done"
+    number = begin(cluster, f'{wait}; echo k >"$KEEP_DIR/k"; touch {tmp_path}/done')
+    (place,) = attempts(cluster)
+    (entry,) = (path for path in (cluster.home / "worker").iterdir() if (path / "intent").exists())
+    cluster.kill("worker")
+    (tmp_path / "go").touch()
+    eventually((tmp_path / "done").exists)
+    eventually((entry / "exit").exists)
+    (entry / "intent").unlink()
+    cluster.ok("up")
+    assert cluster.wait(number)["outcome"] != "succeeded"
+    eventually((place / "kept").exists)
+    assert (
+        "1 of its files could not be brought to the head: keep/k: not on the head"
+        in (place / "kept").read_text()
+    )
+    with sqlite3.connect(cluster.home / "head" / "pit.db") as books:
+        books.execute("UPDATE job SET outcome = 'lost' WHERE id = ?", (number,))
+    cluster.kill("worker")
+    cluster.ok("up")
+    eventually(lambda: attempts(cluster) == [])
+    assert (data(cluster) / "jobs" / str(number) / "1/keep/k").read_text() == "k\n"

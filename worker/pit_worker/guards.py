@@ -21,10 +21,12 @@ from pit_worker.settings import Settings
 BEGIN_S = 60.0
 END_S = 20.0
 LOOK_S = 0.05
-TAIL = 5  # lines of rclone's log that tell of its last tries
-# `ERROR : home/x: vfs cache: failed to upload try #1, …: failed to transfer …: WHY: 507 Insufficient Storage`
+# `ERROR : home/x: vfs cache: failed to upload try #1, …: failed to transfer … to remote: WHY: 507 Insuff…`,
+# where WHY may have a second line, the hint.
+UPLOAD = ": vfs cache: failed to upload"
 REFUSAL = re.compile(
-    r"ERROR : (?P<path>.+?): vfs cache: failed to upload.* to remote: (?P<why>.*): (?P<status>4\d\d|507) "
+    rf"ERROR : (?P<path>.+?){UPLOAD}.* to remote: (?P<why>[^\n]*?)(?:\n.*)?: (?P<status>4\d\d|507) [A-Z]",
+    re.DOTALL,
 )
 REFUSED_S = 3.0  # the same where the head has said no
 STUCK_S = 600.0  # how long files may stay unsent, none of them getting through, before they are given up
@@ -50,6 +52,7 @@ class Guards:
     def begin(self, place: AttemptPlace, token: str, account: Account | None, *, anew: bool = True) -> None:
         """Mount; raises MountError with the reason if that fails. `anew`: what was lost is no matter."""
         place.save_token(token)
+        place.log.unlink(missing_ok=True)  # what the one before was refused says nothing of this one
         if anew:
             place.forgive()
         told = {
@@ -141,10 +144,11 @@ class Guards:
 def _last_refusal(log: Path) -> re.Match[str] | None:
     """What the head answered to an upload, if that is what rclone said last."""
     try:
-        lines = log.read_text(errors="replace").splitlines()[-TAIL:]
+        text = log.read_text(errors="replace")
     except OSError:
         return None
-    return next(filter(None, map(REFUSAL.search, reversed(lines))), None)
+    last = text.rfind("ERROR : ", 0, max(0, text.rfind(UPLOAD)))
+    return REFUSAL.match(text, last) if last >= 0 else None
 
 
 def _kill(known: tuple[int, int]) -> None:
