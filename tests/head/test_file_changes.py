@@ -300,7 +300,7 @@ def _watch_syncs(monkeypatch: pytest.MonkeyPatch, folder: Path) -> list[tuple[st
 
 
 class TestRoom:
-    """Quotas, and a disk that gets full."""
+    """M12: quotas, and a disk that gets full."""
 
     def test_a_quota_is_told_with_what_is_used_and_allowed(
         self, folder: Path, anna: Person, root: Person

@@ -1,6 +1,7 @@
 """S48: a directory that is swapped with a link to elsewhere all the time, while it is read and written."""
 
 import ctypes
+import io
 import multiprocessing
 from multiprocessing.synchronize import Event
 from pathlib import Path
@@ -8,10 +9,16 @@ from pathlib import Path
 import pytest
 
 from pit_protocol.problem import Problem
+from pit_protocol.tar_reader import FILE, Member
+from pit_protocol.tar_writer import header, padding, sealed
+from pit_server.store import archive, intake
 from pit_server.store.beneath import Domain
 
 RENAMEAT2, HERE, EXCHANGE = 316, -100, 2
 READS, WRITES = 70_000, 30_000
+TREES = 3_000  # of directories as tars, out and in
+
+TAR = b"".join(sealed([header(Member("new", FILE, 0o644, 0, 0.0, "")), padding(0)]))
 
 
 @pytest.fixture
@@ -45,12 +52,16 @@ def test_no_read_and_no_write_escapes_in_a_hundred_thousand(place: Path) -> None
         with Domain(domain, "home") as files:
             found = [attempt_to_read(files) for _ in range(READS)]
             written = [attempt_to_write(files) for _ in range(WRITES)]
+            trees = [attempt_to_download(files) for _ in range(TREES)]
+            taken = [attempt_to_upload(files) for _ in range(TREES)]
     finally:
         enough.set()
         swapper.join(30)
     assert {text for text in found if text} == {b"INSIDE"}
     assert None in found  # else nobody raced
     assert any(written) and not all(written)
+    assert any(b"INSIDE" in tree for tree in trees) and not any(b"SECRET" in tree for tree in trees)
+    assert any(taken) and not all(taken)
     assert sorted(path.name for path in (place / "outside").iterdir()) == ["file"]
 
 
@@ -62,9 +73,23 @@ def attempt_to_read(files: Domain) -> bytes | None:
         return None
 
 
+def attempt_to_download(files: Domain) -> bytes:
+    try:
+        return b"".join(archive.whole(files, "sub", "sub"))
+    except Problem:
+        return b""
+
+
+def attempt_to_upload(files: Domain) -> bool:
+    try:
+        return bool(intake.take_in(files, "sub", io.BytesIO(TAR)))
+    except Problem:
+        return False
+
+
 def attempt_to_write(files: Domain) -> bool:
     try:
-        with files.replacing("sub/new"):
+        with files.replacing("sub/new", sync=False):
             return True
     except Problem:
         return False

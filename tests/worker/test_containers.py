@@ -200,6 +200,7 @@ def test_what_is_bound_is_known_by_its_inode(data_root: Path):
 
 
 def test_what_was_replaced_between_the_look_and_the_mount_is_refused(tmp_path: Path):
+    """S52."""
     stat = tmp_path.stat()
     bind = Bind(tmp_path, PurePosixPath(tmp_path), False, (stat.st_dev, stat.st_ino))
     check_inside(os.getpid(), (bind,))

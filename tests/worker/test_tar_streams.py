@@ -129,6 +129,15 @@ def test_more_directories_than_can_be_open_at_once_are_all_found(tmp_path: Path)
     assert len(found.known) == 600 and not found.unread
 
 
+def test_a_terabyte_of_holes_is_left_out_and_told(tree: Path) -> None:
+    """S49."""
+    with (tree / "sparse").open("wb") as file:
+        file.truncate(2**40)
+    unread: dict[str, str] = {}
+    assert sum(map(len, pack(tree, ["sparse", "sub/program"], unread))) < 10_000
+    assert unread == {"sparse": "its 1,099,511,627,776 bytes are a hole but for 0"}
+
+
 def test_what_its_owner_may_not_read_is_made_readable(tmp_path: Path) -> None:
     """As a user, for root may read everything."""
     tmp_path.chmod(0o777)

@@ -1,5 +1,6 @@
 """Directories of jobs as tar streams: unpacked here when they come, packed when they go back."""
 
+import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -13,6 +14,7 @@ from pit_worker import footing
 
 BLOCK = 256 * 1024
 NOBODY = (-1, -1)
+MOST_HOLES = 16 * 1024**3  # bytes that a file may have without nearly any being written
 
 
 class Unreadable(Exception):
@@ -96,6 +98,7 @@ def _member(root: int, path: str) -> Iterator[bytes]:
         elif stat.S_ISDIR(status.st_mode):
             yield header(Member(path + "/", DIRECTORY, mode, 0, mtime, ""))
         elif stat.S_ISREG(status.st_mode):
+            _check_holes(status)
             # What became a link or a pipe since is not opened, or not waited for.
             handle = os.open(name, os.O_RDONLY | os.O_NONBLOCK | footing.NO_FOLLOW, dir_fd=place)
             with open(handle, "rb", buffering=0) as file:
@@ -108,6 +111,14 @@ def _member(root: int, path: str) -> Iterator[bytes]:
                     left -= len(data)
                     yield data
                 yield padding(size)
+
+
+def _check_holes(status: os.stat_result) -> None:
+    """Holes travel as zeros, and take room on the head: a terabyte of them is no result. Raises OSError."""
+    if status.st_size > MOST_HOLES and status.st_blocks * 512 < status.st_size // 100:
+        raise OSError(
+            errno.EFBIG, f"its {status.st_size:,} bytes are a hole but for {status.st_blocks * 512:,}"
+        )
 
 
 def _read(file: FileIO, path: str, size: int) -> bytes | None:
