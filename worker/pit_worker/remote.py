@@ -178,7 +178,8 @@ class Remote:
         except Waits as waits:
             return waits
         except Exception as error:
-            log.exception("the data of %s could not be delivered", place.path.name)
+            if not again:
+                log.exception("the data of %s could not be delivered", place.path.name)
             return Waits(f"a mistake of the worker's own: {error}", is_refusal=True)
 
     def _on_tried(self, key: Key, errand: Errand, outcome: str | Waits) -> None:
