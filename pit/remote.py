@@ -64,10 +64,12 @@ class Remote:
         try:
             return dict(json.loads(body))
         except ValueError:
-            raise Unreachable("broken_listing", "the head's list breaks off") from None
+            raise _broken() from None
 
-    def entries(self, where: Location, **params: str) -> list[Entry]:
-        return [Entry.read(fields) for fields in self.listing(where, **params)["entries"]]
+    def entries(self, where: Location, **params: str) -> Iterator[Entry]:
+        """The same, read while the head still writes it: there may be a hundred thousand."""
+        with self.head.open("GET", where.route, params=params, headers=_PLAIN) as answer:
+            yield from map(Entry.read, _fields(self.head.chunks(answer)))
 
     def sha256(self, where: Location, size: int) -> str:
         params = {"sha256": "yes"}
@@ -131,3 +133,23 @@ class Content:
     etag: str
     size: int  # of the whole file
     chunks: Iterator[bytes]
+
+
+def _fields(chunks: Iterable[bytes]) -> Iterator[Any]:
+    """What a listing says of each entry: the head writes one a line, between an opening and `]}`."""
+    rest, is_open, has_ended = b"", False, False
+    for chunk in chunks:
+        lines, _, rest = (rest + chunk).rpartition(b"\n")
+        has_ended = lines.endswith(b"]}")
+        if lines and not is_open:
+            lines, is_open = lines.partition(b"\n")[2], True
+        try:
+            yield from json.loads(b"[%s]" % lines.removesuffix(b"]}").rstrip(b","))
+        except ValueError:
+            raise _broken() from None
+    if not has_ended:
+        raise _broken()
+
+
+def _broken() -> Unreachable:
+    return Unreachable("broken_listing", "the head's list breaks off")

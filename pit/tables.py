@@ -36,13 +36,15 @@ class Section:
 
 def render_plain(columns: Sequence[Column], sections: Sequence[Section]) -> str:
     """The table as text that does not depend on where it is shown."""
-    rows = [row for section in sections for row in section.rows]
-    widths = [max([len(column.name), *(len(row[i]) for row in rows)]) for i, column in enumerate(columns)]
-    lines = [_plain_line(columns, widths, [column.name for column in columns])]
+    rows = [[column.name for column in columns], *(row for section in sections for row in section.rows)]
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    aligned = zip(columns, widths, strict=True)
+    line = (" " * GAP).join(f"{{:{'>' if column.right else '<'}{width}}}" for column, width in aligned).format
+    lines = [line(*rows[0]).rstrip()]
     for section in sections:
         if section.title:
             lines.append(section.title)
-        lines += [_plain_line(columns, widths, row) for row in section.rows]
+        lines += [line(*row).rstrip() for row in section.rows]
         if section.more:
             lines.append(more_line(section.more))
     return "\n".join(lines)
@@ -68,14 +70,6 @@ def render_rich(columns: Sequence[Column], sections: Sequence[Section], width: i
 
 def more_line(count: int) -> str:
     return f"… and {count:,} more"
-
-
-def _plain_line(columns: Sequence[Column], widths: Sequence[int], row: Row) -> str:
-    cells = [
-        cell.rjust(width) if column.right else cell.ljust(width)
-        for column, width, cell in zip(columns, widths, row, strict=True)
-    ]
-    return (" " * GAP).join(cells).rstrip()
 
 
 def _fit(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[int]:

@@ -1,7 +1,7 @@
 """`pit ls`: what is in a data directory."""
 
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
 
 import click
 
@@ -12,7 +12,7 @@ from pit.opening import open_head
 from pit.options import example, json_option
 from pit.remote import DIRECTORY, LINK, Entry, Remote
 from pit.safe import safe
-from pit.tables import Column, Section
+from pit.tables import Column, Section, render_plain
 from pit.times import local_time
 from pit_protocol.problem import Problem
 
@@ -33,24 +33,39 @@ def command(entity: str, path: str | None, recursive: bool, as_json: bool) -> Ex
     """
     where = parse_location(entity, path)
     with open_head() as head:
-        found = find(Remote(head), where, recursive=recursive)
-    if as_json:
-        output.show_json(found)
-        return Exit.DONE
-    output.show_table(COLUMNS, [Section("", [_row(Entry.read(fields)) for fields in found["entries"]])])
+        remote = Remote(head)
+        place, params = _question(remote, where, recursive=recursive)
+        if as_json:
+            found = remote.listing(place, **params)
+            _check(where, params, found["entries"])
+            output.show_json(found)
+            return Exit.DONE
+        rows = [_row(entry) for entry in remote.entries(place, **params)]
+    _check(where, params, rows)
+    # Nothing is cut to a terminal's width: a name is of use only as a whole.
+    output.show(render_plain(COLUMNS, [Section("", rows)]))
     return Exit.DONE
 
 
-def find(remote: Remote, where: Location, *, recursive: bool = False) -> dict[str, Any]:
+def find(remote: Remote, where: Location) -> list[Entry]:
     """What a path names: a directory's entries, a single file as the only one, or what fits a pattern."""
-    params = {"recursive": "yes"} if recursive else {}
+    place, params = _question(remote, where)
+    found = list(remote.entries(place, **params))
+    _check(where, params, found)
+    return found
+
+
+def _question(remote: Remote, where: Location, *, recursive: bool = False) -> tuple[Location, dict[str, str]]:
+    """Where to look, and how."""
     if where.is_pattern and remote.get_entry(where) is None:
         above, pattern = where.split_pattern()
-        found = remote.listing(above, glob=pattern)
-        if not found["entries"]:
-            raise Problem("no_match", f"nothing fits {where}", "`pit ls` lists what there is", status=404)
-        return found
-    return remote.listing(where, list="yes", **params)
+        return above, {"glob": pattern}
+    return where, {"list": "yes", **({"recursive": "yes"} if recursive else {})}
+
+
+def _check(where: Location, params: Mapping[str, str], found: Sequence[object]) -> None:
+    if "glob" in params and not found:
+        raise Problem("no_match", f"nothing fits {where}", "`pit ls` lists what there is", status=404)
 
 
 def _row(entry: Entry) -> tuple[str, ...]:

@@ -67,7 +67,7 @@ def _pull(remote: Remote, where: Location, local: Path, force: bool, resume: boo
     entry = remote.entry(where)
     target = local / where.name if local.is_dir() else local
     if entry.kind == DIRECTORY:
-        entries = remote.entries(where, recursive="yes")
+        entries = list(remote.entries(where, recursive="yes"))
         return (*_copy(remote, where, entries, target, force, resume), target)
     if entry.kind != FILE:
         # A link that stays below is followed by the head; only it knows what is behind.
@@ -83,13 +83,13 @@ def _pull(remote: Remote, where: Location, local: Path, force: bool, resume: boo
 def _pull_matches(
     remote: Remote, where: Location, local: Path, force: bool, resume: bool
 ) -> tuple[int, int, Path]:
-    found = [Entry.read(fields) for fields in find(remote, where)["entries"]]
+    found = find(remote, where)
     above, _ = where.split_pattern()
     count = size = 0
     for entry in found:
         source = above.below(entry.name)
         if entry.kind == DIRECTORY:
-            entries = remote.entries(source, recursive="yes")
+            entries = list(remote.entries(source, recursive="yes"))
             some = _copy(remote, source, entries, local / source.name, force, resume)
             count, size = count + some[0], size + some[1]
     flat: dict[str, list[Entry]] = {}

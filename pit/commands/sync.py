@@ -1,6 +1,7 @@
 """`pit sync`: make a data directory like one on this machine."""
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -54,7 +55,7 @@ def command(
     return Exit.DONE
 
 
-def _there(remote: Remote, where: Location) -> list[Entry]:
+def _there(remote: Remote, where: Location) -> Iterable[Entry]:
     entry = remote.get_entry(where)
     if entry is None:
         return []

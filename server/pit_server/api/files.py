@@ -40,6 +40,7 @@ _quoted = json.encoder.encode_basestring_ascii
 blueprint = Blueprint("files", __name__, url_prefix="/files")
 blueprint.record(know_where)
 MOST_PATHS = 8 * 1024 * 1024  # bytes of a list of them
+SOME = 64 * 1024  # bytes of a listing, which the client reads while the next are written
 
 
 def asked() -> tuple[Place, str]:
@@ -64,7 +65,8 @@ def read(where: str) -> Response | dict[str, Any]:  # noqa: ARG001 - taken as by
                 return {"sha256": digest_of(file.fileno()), "etag": etag_of(file)}
         if not {"tar", "glob"} & request.args.keys() and not _is_directory(domain, path):
             if "list" in request.args:
-                return {"domain": place.name, "name": "", "entries": [_fields(path, domain.entry(path))]}
+                only = [(path, domain.entry(path))]
+                return Response(_document(place, "", only), mimetype="application/json")
             return send(domain.open_file(path))
     if "tar" in request.args:
         name = path.rpartition("/")[2] or place.name.replace(":", "-")
@@ -106,12 +108,12 @@ def _listed(place: Place, path: str) -> Generator[bytes]:
             if pattern is None
             else listing.match(domain, path, pattern)
         )
-        opening = json.dumps({"domain": place.name, **name_fields(path), "entries": []})[:-2]
-        yield from archive.gathered(_lines(opening, found))
+        yield from archive.gathered(_document(place, path, found), SOME)
 
 
-def _lines(opening: str, found: Iterable[tuple[str, Entry]]) -> Iterator[bytes]:
-    yield opening.encode()
+def _document(place: Place, path: str, found: Iterable[tuple[str, Entry]]) -> Iterator[bytes]:
+    """Each entry on a line of its own, so that a client can read them as they come."""
+    yield json.dumps({"domain": place.name, **name_fields(path), "entries": []})[:-2].encode()
     comma = b"\n"
     for path, entry in found:
         yield comma + _line(path, entry).encode()

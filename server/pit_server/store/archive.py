@@ -42,14 +42,14 @@ def selected(domain: Domain, path: str, names: Iterable[str]) -> Iterator[bytes]
     yield from gathered(sealed(_selected(domain, path, names)))
 
 
-def gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def gathered(pieces: Iterable[bytes], block: int = BLOCK) -> Iterator[bytes]:
     """The same in fewer pieces: each that is sent costs time."""
     waiting: list[bytes] = []
     size = 0
     for piece in pieces:
         waiting.append(piece)
         size += len(piece)
-        if size >= BLOCK:
+        if size >= block:
             yield b"".join(waiting)
             waiting, size = [], 0
     yield b"".join(waiting)

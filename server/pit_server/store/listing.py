@@ -40,13 +40,16 @@ def _walk(directory: int, prefix: str, *, recursive: bool) -> Iterator[tuple[str
                 continue
             if is_part(name):
                 continue
-            with suppress(FileNotFoundError):  # gone since
+            try:
                 entry = entry_at(place, name)
-                yield above + name, entry
-                if recursive and entry.kind is Kind.DIRECTORY:
-                    with suppress(NotADirectoryError, PermissionError):  # swapped since, or closed
-                        below = os.open(name, _BELOW, dir_fd=place)
-                        stack.append((below, f"{above}{name}/", iter(names_in(below))))
+            except FileNotFoundError:
+                continue  # gone since
+            yield above + name, entry
+            if recursive and entry.kind is Kind.DIRECTORY:
+                # Gone or swapped since, or closed.
+                with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+                    below = os.open(name, _BELOW, dir_fd=place)
+                    stack.append((below, f"{above}{name}/", iter(names_in(below))))
     finally:
         for place, _, _ in stack:
             os.close(place)
