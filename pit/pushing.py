@@ -1,7 +1,6 @@
 """Copying to the head: small files together in one stream, large ones one by one and resumable."""
 
 import hashlib
-import io
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -136,8 +135,11 @@ class _Sending:
         self._bar.advance(size)
 
 
-class _Body(io.RawIOBase):
-    """So many bytes of a file as a request's body, noted and hashed as they pass."""
+class _Body:
+    """So many bytes of a file as a request's body, noted and hashed as they pass.
+
+    No stream in Python's sense: by `tell` requests would take it for read already, and send it chunked.
+    """
 
     def __init__(self, file: BinaryIO, size: int, *notes: Callable[..., object]) -> None:
         self._file, self._left = file, size
@@ -145,6 +147,9 @@ class _Body(io.RawIOBase):
 
     def __len__(self) -> int:
         return self._left
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.read, b"")
 
     def read(self, _size: int = -1) -> bytes:
         data = self._file.read(min(PIECE, self._left))
