@@ -1,6 +1,8 @@
 """A data directory of the head as a directory here: by rclone, through a tunnel that knows the head."""
 
+import fcntl
 import hashlib
+import itertools
 import os
 import shutil
 import signal
@@ -25,7 +27,10 @@ DAV = "/dav"
 READ_ONLY = ("shared", "job")
 LOOK_S = 0.2
 TELL_AFTER_S = 1.0
-PATIENCE_S = 20.0  # with a head that is away; then what is read fails
+KNOCK_S = 2.0  # between two looks whether the head is there
+PATIENCE_S = 15.0  # with a head that is away; then what is read fails
+# rclone tries ten times by itself what it reads; more tries within each would make minutes of it.
+IMPATIENT = ("--timeout", "30s", "--contimeout", "5s", "--low-level-retries", "1", "--retries", "1")
 
 
 @dataclass(frozen=True)
@@ -57,15 +62,18 @@ def mounted(connection: Connection, source: Source, place: Path | None) -> Itera
         directory = stack.enter_context(_prepared(place, source))
         context = context_of(connection.address) if connection.url.startswith("https:") else None
         tunnel = stack.enter_context(Tunnel(connection.url, context, PATIENCE_S))
-        cache = _cache(connection, source)
-        view = View(tunnel.url + DAV, source.path, directory, cache, source.read_only)
-        log = cache / "rclone.log"
+        cache, held = stack.enter_context(_cache(connection, source))
+        config, log = cache / "rclone.conf", cache / "rclone.log"
         log.unlink(missing_ok=True)
+        url, how = tunnel.url + DAV, source.read_only
+        view = View(url, source.path, directory, cache, how, options=IMPATIENT, config=config)
         child, control = rclone.start(view, connection.token or "", log)
+        stack.enter_context(_guarded(child, directory, config, held))
         try:
             rclone.await_mounted(view, child, log)
-            yield directory, Mount(child, control, log)
-            _flush(control, child)
+            with suppress(KeyboardInterrupt):  # one that comes before somebody waits for it
+                yield directory, Mount(child, control, log)
+            _flush(control, child, tunnel)
             rclone.unmount(directory, child)
             shutil.rmtree(cache, ignore_errors=True)
         except MountError as error:
@@ -73,6 +81,37 @@ def mounted(connection: Connection, source: Source, place: Path | None) -> Itera
         finally:
             with suppress(MountError):
                 rclone.unmount(directory, child)
+            config.unlink(missing_ok=True)
+
+
+# Reads what never comes: a word if all is unmounted, an end if `pit` was killed.
+GUARD = """
+read -r _ && exit
+kill -TERM "$1"
+for _ in 1 2 3 4 5 6 7 8 9 10; do kill -0 "$1" || break; sleep 0.2; done
+kill -KILL "$1"
+"$2" -u "$3" || "$2" -uz "$3"
+rm -f "$4"
+"""
+
+
+@contextmanager
+def _guarded(child: subprocess.Popen[bytes], place: Path, config: Path, held: int) -> Iterator[None]:
+    """A program that unmounts if this one is killed; it holds the cache till then."""
+    words = [str(child.pid), rclone.fusermount(), str(place), str(config)]
+    with subprocess.Popen(
+        ["sh", "-c", GUARD, "pit-mount-guard", *words],
+        cwd="/",
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        pass_fds=(held,),
+        start_new_session=True,
+    ) as guard:
+        try:
+            yield
+        finally:
+            guard.communicate(b"done\n")
 
 
 @dataclass(frozen=True)
@@ -115,13 +154,20 @@ def run_shell(directory: Path) -> int:
             signal.signal(number, handler)
 
 
-def _flush(control: rclone.Control, child: subprocess.Popen[bytes]) -> None:
-    """Wait until all that was written is on the head."""
-    began, has_told = time.monotonic(), False
+def _flush(control: rclone.Control, child: subprocess.Popen[bytes], tunnel: Tunnel) -> None:
+    """Wait until all that was written is on the head; a Problem if it is away: what is left stays here."""
+    began = knocked = time.monotonic()
+    has_told = False
     while child.poll() is None and (left := rclone.pending(control)):
+        files = "1 changed file" if left == 1 else f"{left} changed files"
         if not has_told and time.monotonic() - began > TELL_AFTER_S:
-            output.tell(f"{left} changed files are on their way to the head")
+            output.tell(f"{files} on the way to the head; Ctrl-C leaves the rest for the next mount")
             has_told = True
+        if time.monotonic() - knocked > KNOCK_S:
+            if not tunnel.is_open():
+                hint = "the next `pit mount` of the same directory sends what is left"
+                raise Problem("unsent", f"the head does not answer, and has not got {files} yet", hint)
+            knocked = time.monotonic()
         time.sleep(LOOK_S)
 
 
@@ -144,10 +190,29 @@ def _prepared(place: Path | None, source: Source) -> Iterator[Path]:
                 directory.rmdir()
 
 
-def _cache(connection: Connection, source: Source) -> Path:
-    """A directory for what was read and is not yet written; it stays if something is not on the head."""
+@contextmanager
+def _cache(connection: Connection, source: Source) -> Iterator[tuple[Path, int]]:
+    """A directory for what was read and is not yet written, and a lock on it for as long as it is used.
+
+    It stays if something is not on the head: whoever gets it next, as the same user, sends that.
+    """
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pit" / "mounts"
-    whose = hashlib.sha256("\n".join(connection.address.keys).encode()).hexdigest()[:16]
-    cache = base / whose / source.name / str(os.getpid())
-    cache.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return cache
+    whose = "\n".join((*connection.address.keys, connection.token or "", source.path))
+    for number in itertools.count():
+        cache = base / f"{hashlib.sha256(whose.encode()).hexdigest()[:16]}-{number}"
+        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+        held = os.open(cache, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if _is_free(cache, held):
+                yield cache, held
+                return
+        finally:
+            os.close(held)
+
+
+def _is_free(cache: Path, held: int) -> bool:
+    """Take it, unless another has it, or has removed it meanwhile."""
+    with suppress(BlockingIOError, FileNotFoundError):
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(held), cache.stat())
+    return False

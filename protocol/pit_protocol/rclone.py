@@ -187,9 +187,13 @@ def _secrets(view: View, token: str, control: Control) -> Mapping[str, str]:
     return {**common, "RCLONE_CONFIG": str(view.config)}
 
 
+def fusermount() -> str:
+    """The program that unmounts without root."""
+    return next(filter(None, map(shutil.which, FUSERMOUNT)), FUSERMOUNT[0])
+
+
 def _fusermount(place: Path, *, lazily: bool) -> None:
-    program = next(filter(None, map(shutil.which, FUSERMOUNT)), "fusermount3")
-    words = [program, "-u", *(["-z"] if lazily else []), str(place)]
+    words = [fusermount(), "-u", *(["-z"] if lazily else []), str(place)]
     subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=ANSWER_S)
 
 

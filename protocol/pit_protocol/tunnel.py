@@ -16,6 +16,7 @@ from pit_protocol.pinning import PinnedContext, check_pin
 LOOPBACK = "127.0.0.1"
 BLOCK = 256 * 1024
 CONNECT_S = 10.0
+AGAIN_S = 2.0  # the same, with a head that did not answer the last time
 CLOSE_S = 1.0
 PAUSE_S, MOST_PAUSE_S = 0.1, 5.0  # between two tries to reach the head
 
@@ -23,7 +24,8 @@ PAUSE_S, MOST_PAUSE_S = 0.1, 5.0  # between two tries to reach the head
 class Tunnel:
     """Listens from `with` to its end, in a thread of its own.
 
-    A head that is away is waited for, up to `patience_s`: a mount is then slow, not broken.
+    A head that is away is waited for, up to `patience_s` since it was missed first: a mount is then slow, not
+    broken. After that whoever comes is turned away soon, until it is back.
     """
 
     def __init__(self, url: str, context: ssl.SSLContext | None, patience_s: float = 0.0) -> None:
@@ -33,6 +35,7 @@ class Tunnel:
         self._path = parts.path.rstrip("/")
         self._context = context
         self._patience_s = patience_s
+        self._lost_at: float | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tunnel", daemon=True)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -54,6 +57,18 @@ class Tunnel:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(CONNECT_S)
         self._loop.close()
+
+    def is_open(self) -> bool:
+        """Whether the head takes connections; it is waited for as by whoever comes."""
+        try:
+            asyncio.run_coroutine_threadsafe(self._knock(), self._loop).result()
+        except OSError:
+            return False
+        return True
+
+    async def _knock(self) -> None:
+        _, writer = await self._reach()
+        await _end(writer)
 
     async def _close(self) -> None:
         self._server.close()
@@ -85,22 +100,26 @@ class Tunnel:
             self._tasks.discard(task)
 
     async def _reach(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        deadline, pause_s = time.monotonic() + self._patience_s, PAUSE_S
+        pause_s = PAUSE_S
         while True:
             try:
-                return await self._connect()
+                found = await self._connect(CONNECT_S if self._lost_at is None else AGAIN_S)
             except (OSError, TimeoutError):
-                if time.monotonic() + pause_s > deadline:
+                self._lost_at = self._lost_at or time.monotonic()
+                if time.monotonic() + pause_s > self._lost_at + self._patience_s:
                     raise
+            else:
+                self._lost_at = None
+                return found
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, MOST_PAUSE_S)
 
-    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connect(self, within_s: float) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         name = self._host if self._context else None
         opening = asyncio.open_connection(
             self._host, self._port, ssl=self._context, server_hostname=name, limit=BLOCK
         )
-        reader, writer = await asyncio.wait_for(opening, CONNECT_S)
+        reader, writer = await asyncio.wait_for(opening, within_s)
         if isinstance(self._context, PinnedContext):
             try:
                 # Before a single byte is sent: asyncio does not come by where a context checks it itself.

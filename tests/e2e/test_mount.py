@@ -19,7 +19,7 @@ from pit_protocol.pinning import pinned_context
 from pit_protocol.tunnel import Tunnel
 from tests.certificates import a_certificate
 from tests.docker.lack import lack
-from tests.e2e.cluster import PIT, Cluster, Project, eventually, running
+from tests.e2e.cluster import PIT, Cluster, Project, eventually, is_alive, running
 from tests.e2e.lab import Lab, Person
 from tests.e2e.mounts import need_mounts
 
@@ -39,14 +39,20 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
+def mounting(env: dict[str, str], place: Path, entity: str) -> subprocess.Popen[str]:
+    """`pit mount`, when it has said that it is there."""
+    command = [str(PIT), "mount", entity, str(place)]
+    client = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
+    assert client.stderr
+    said = client.stderr.readline()
+    assert f"{entity} is at {place}" in said, said
+    return client
+
+
 @contextmanager
 def mounted(env: dict[str, str], place: Path, entity: str) -> Iterator[subprocess.Popen[str]]:
     """`pit mount` in the foreground; it must unmount by itself when it is interrupted."""
-    command = [str(PIT), "mount", entity, str(place)]
-    with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as client:
-        assert client.stderr
-        said = client.stderr.readline()
-        assert f"{entity} is at {place}" in said, said
+    with mounting(env, place, entity) as client:
         try:
             yield client
         finally:
@@ -75,7 +81,67 @@ def test_a_home_is_read_and_written_and_unmounted_on_ctrl_c(cluster: Cluster, tm
     assert (home / "moved").read_text() == "hello"
     assert (home / "large").read_bytes() == large[:1_000_000] + b"changed" + large[1_000_007:]
     assert not place.exists()  # it was made for the mount
-    assert not list((cluster.home.parent / ".cache").glob("pit/mounts/*/*/*"))
+    assert not unsent(cluster)
+
+
+def unsent(cluster: Cluster) -> list[Path]:
+    """Files that a mount could not send."""
+    return [
+        path for path in (cluster.home.parent / ".cache" / "pit").glob("mounts/*/vfs/**/*") if path.is_file()
+    ]
+
+
+def children(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_a_mount_that_is_killed_is_unmounted_and_the_next_one_sends_the_rest(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    place, large = tmp_path / "mnt", os.urandom(20_000_000)
+    with mounting(cluster.env, place, "home") as client:
+        rest = children(client.pid)
+        # Somebody is inside, so that it cannot be unmounted without more ado.
+        with subprocess.Popen(["cat"], cwd=place, stdin=subprocess.PIPE) as inside:
+            (place / "left").write_bytes(large)
+            client.kill()
+            eventually(lambda: not rclone.is_mounted(place))
+            eventually(lambda: not any(map(is_alive, rest)))
+            inside.terminate()
+    assert len(rest) == 2  # rclone, and who watches over it
+    assert [path.name for path in unsent(cluster)] == ["left"]
+    assert not list((cluster.home.parent / ".cache").rglob("rclone.conf"))  # which has the token
+    with mounted(cluster.env, place, "home"):
+        pass
+    assert (home_on_head(cluster) / "left").read_bytes() == large
+    assert not unsent(cluster)
+
+
+def test_a_mount_without_its_head_fails_soon_ends_on_ctrl_c_and_loses_nothing(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    place = tmp_path / "mnt"
+    (home_on_head(cluster) / "there").write_text("here it is")
+    with mounting(cluster.env, place, "home") as client:
+        assert "there" in os.listdir(place)
+        cluster.kill("head")
+        with pytest.raises(subprocess.CalledProcessError) as failed:
+            subprocess.run(["cat", place / "there"], check=True, capture_output=True, timeout=40)
+        assert b"Input/output error" in failed.value.stderr
+        cluster.ok("up")
+        eventually(
+            lambda: subprocess.run(["cat", place / "there"], capture_output=True).stdout == b"here it is"
+        )
+        cluster.kill("head")
+        (place / "there").write_text("changed")
+        client.send_signal(signal.SIGINT)
+        _, said = client.communicate(timeout=40)
+    assert client.returncode == 1 and not rclone.is_mounted(place)
+    assert "the head does not answer, and has not got 1 changed file yet" in said
+    cluster.ok("up")
+    with mounted(cluster.env, place, "home"):
+        pass
+    assert (home_on_head(cluster) / "there").read_text() == "changed"
 
 
 def test_what_may_only_be_read_is_mounted_so_and_a_shell_ends_it(cluster: Cluster) -> None:
