@@ -41,6 +41,8 @@ class Pull:
             if entry.kind == DIRECTORY:
                 (target / entry.name).mkdir(parents=True, exist_ok=True)
         wanted = [entry for entry in entries if entry.kind in (FILE, LINK) and self.wants(entry, target)]
+        mark = _mark(source, target)
+        mark.touch()
         small = [entry for entry in wanted if entry.kind == FILE and entry.size <= SMALL]
         with ThreadPoolExecutor(PARALLEL) as pool:
             works = [pool.submit(self._batch, source, batch, target) for batch in batches(small)]
@@ -59,6 +61,7 @@ class Pull:
         links = [entry for entry in wanted if entry.kind == LINK]
         for batch in batches(links):
             self._batch(source, batch, target)
+        mark.unlink()
 
     def wants(self, entry: Entry, target: Path) -> bool:
         """Whether it is still to be copied; a Problem if something is in its place that must stay."""
@@ -109,6 +112,15 @@ class Pull:
             os.fchmod(file.fileno(), 0o755 if entry.mode & 0o100 else 0o644)
         os.utime(part, (entry.mtime, entry.mtime))
         part.replace(target)
+
+
+def is_unfinished(source: Location, target: Path) -> bool:
+    """Whether a directory is a copy that was broken off, and not one that a copy is to be put into."""
+    return _mark(source, target).exists()
+
+
+def _mark(source: Location, target: Path) -> Path:
+    return target / f".pit-{hashlib.sha256(source.route.encode()).hexdigest()[:24]}.part"
 
 
 class _Transfer:

@@ -12,7 +12,7 @@ from pit.locations import Location, parse_location
 from pit.opening import open_head
 from pit.options import example, json_option
 from pit.progress import bars
-from pit.pulling import Pull, pass_on
+from pit.pulling import Pull, is_unfinished, pass_on
 from pit.remote import DIRECTORY, FILE, Entry, Remote
 from pit.safe import safe
 from pit_protocol.problem import Problem
@@ -65,7 +65,8 @@ def _pull(remote: Remote, where: Location, local: Path, force: bool, resume: boo
     if where.is_pattern and remote.get_entry(where) is None:
         return _pull_matches(remote, where, local, force, resume)
     entry = remote.entry(where)
-    target = local / where.name if local.is_dir() else local
+    goes_on = resume and is_unfinished(where, local)
+    target = local / where.name if local.is_dir() and not goes_on else local
     if entry.kind == DIRECTORY:
         entries = list(remote.entries(where, recursive="yes"))
         return (*_copy(remote, where, entries, target, force, resume), target)

@@ -90,6 +90,24 @@ def test_a_pull_is_continued_after_head_and_client_were_killed(
     assert digest(target / "large.bin") == digest(large)
 
 
+def test_a_directory_is_continued_where_it_was_and_not_put_into_itself(
+    cluster: Cluster, large: Path, tmp_path: Path
+) -> None:
+    folder, target = data(cluster) / "results", tmp_path / "copy"
+    (folder / "small").mkdir(parents=True)
+    (folder / "small" / "file").write_text("small")
+    os.link(large, folder / "large.bin")
+    with stopped_midway(cluster, target, "pull", "home", "results", str(target)):
+        pass
+    cluster.ok("pull", "-c", "home", "results", str(target))
+    assert sorted(path.name for path in target.iterdir()) == ["large.bin", "small"]
+    assert digest(target / "large.bin") == digest(large)
+    assert (target / "small" / "file").read_text() == "small"
+    # A copy that is whole is a directory as any other.
+    cluster.ok("pull", "-c", "home", "results/small", str(target / "small"))
+    assert (target / "small" / "small" / "file").read_text() == "small"
+
+
 @pytest.mark.parametrize("command", ["push", "pull"])
 def test_a_client_goes_on_by_itself_when_the_head_is_back(
     cluster: Cluster, large: Path, tmp_path: Path, command: str
