@@ -1,9 +1,11 @@
 """The command `pit`: finds the subcommand, and turns what went wrong into a sentence and an exit code."""
 
 import importlib
+import os
 import signal
 import sys
-import traceback
+import threading
+from contextlib import suppress
 from typing import Any, NoReturn
 
 import click
@@ -78,6 +80,8 @@ class Pit(click.Group):
             code = super().main(*args, **kwargs)
         except Exception as error:
             if self.debug:
+                import traceback
+
                 traceback.print_exception(error)
             code = _explain(error)
         sys.exit(code or Exit.DONE)
@@ -109,7 +113,20 @@ def main() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # an odd locale must not turn a title into a traceback
             stream.reconfigure(errors="backslashreplace")
-    pit.main()
+    try:
+        pit.main()
+    except SystemExit as leaving:
+        if leaving.code and threading.active_count() > 1:
+            _leave_at_once(int(leaving.code))
+        raise
+
+
+def _leave_at_once(code: int) -> NoReturn:
+    """Python would wait for threads of a transfer that broke off, however long they take."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            stream.flush()
+    os._exit(code)
 
 
 def _explain(error: Exception) -> Exit:

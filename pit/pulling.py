@@ -5,7 +5,7 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -44,19 +44,16 @@ class Pull:
         mark = _mark(source, target)
         mark.touch()
         small = [entry for entry in wanted if entry.kind == FILE and entry.size <= SMALL]
-        with ThreadPoolExecutor(PARALLEL) as pool:
-            works = [pool.submit(self._batch, source, batch, target) for batch in batches(small)]
-            works += [
+        with crew(PARALLEL) as pool:
+            # The large first: they take longest, and show how fast it goes.
+            works = [
                 pool.submit(self.file, source.below(entry.name), entry, target / entry.name)
                 for entry in wanted
                 if entry.kind == FILE and entry.size > SMALL
             ]
-            try:
-                for work in works:
-                    work.result()
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+            works += [pool.submit(self._batch, source, batch, target) for batch in batches(small)]
+            for work in works:
+                work.result()
         # Last, when nothing is written any more that one of them could lead astray.
         links = [entry for entry in wanted if entry.kind == LINK]
         for batch in batches(links):
@@ -100,7 +97,7 @@ class Pull:
         part = target.with_name(f".pit-{version}.part")
         with part.open("r+b" if self.resume and part.exists() else "w+b") as file:
             transfer = _Transfer(self.remote, source, entry.size, file, self.bar)
-            with ThreadPoolExecutor(1) as aside:
+            with crew(1) as aside:
                 # The head reads its disk once for both: it hashes while it sends.
                 wanted = aside.submit(persist, lambda: self.remote.sha256(source, entry.size))
                 persist(transfer.go_on, lambda: transfer.offset)
@@ -112,6 +109,18 @@ class Pull:
             os.fchmod(file.fileno(), 0o755 if entry.mode & 0o100 else 0o644)
         os.utime(part, (entry.mtime, entry.mtime))
         part.replace(target)
+
+
+@contextmanager
+def crew(count: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads of a transfer; they are not waited for if it fails: what is left is for another time."""
+    pool = ThreadPoolExecutor(count)
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
 
 
 def is_unfinished(source: Location, target: Path) -> bool:

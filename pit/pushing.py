@@ -3,7 +3,6 @@
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -11,7 +10,7 @@ from typing import BinaryIO
 from pit.locations import Location
 from pit.patience import persist
 from pit.progress import Bar
-from pit.pulling import PARALLEL, batches
+from pit.pulling import PARALLEL, batches, crew
 from pit.remote import DIRECTORY, FILE, LINK, Entry, Remote
 from pit_protocol import tar_reader
 from pit_protocol.hashing import RunningHash
@@ -47,19 +46,15 @@ class Push:
         # Directories come first in what is sent together, so that the large find theirs.
         for batch in batches([entry for entry in small if entry.kind == DIRECTORY]):
             self._batch(source, batch, target)
-        with ThreadPoolExecutor(PARALLEL) as pool:
+        with crew(PARALLEL) as pool:
             files = [entry for entry in small if entry.kind != DIRECTORY]
-            works = [pool.submit(self._batch, source, batch, target) for batch in batches(files, MOST_BYTES)]
-            works += [
+            works = [
                 pool.submit(self.file, source / entry.name, entry, target.below(entry.name))
                 for entry in large
             ]
-            try:
-                for work in works:
-                    work.result()
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+            works += [pool.submit(self._batch, source, batch, target) for batch in batches(files, MOST_BYTES)]
+            for work in works:
+                work.result()
         return sum(entry.kind == FILE for entry in wanted)
 
     def wants(self, entry: Entry, there: Entry | None, target: Location) -> bool:

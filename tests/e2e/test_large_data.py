@@ -109,6 +109,32 @@ def test_a_directory_is_continued_where_it_was_and_not_put_into_itself(
 
 
 @pytest.mark.parametrize("command", ["push", "pull"])
+def test_who_interrupts_a_transfer_need_not_wait_for_the_rest(
+    cluster: Cluster, large: Path, tmp_path: Path, command: str
+) -> None:
+    folder, target = data(cluster) / "results", tmp_path / "copy"
+    source, copy = (large.parent, folder) if command == "push" else (folder, target)
+    if command == "pull":
+        folder.mkdir()
+        os.link(large, folder / large.name)
+    with stopped_midway(
+        cluster, copy, command, "home", "results", str(target if command == "pull" else source)
+    ) as client:
+        head = cluster.pid("head")
+        frozen = [head, *map(int, Path(f"/proc/{head}/task/{head}/children").read_text().split())]
+        for pid in frozen:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            client.send_signal(signal.SIGCONT)
+            client.send_signal(signal.SIGINT)
+            assert client.wait(10) == 130
+        finally:
+            for pid in frozen:
+                os.kill(pid, signal.SIGCONT)
+    assert not (copy / large.name).exists()
+
+
+@pytest.mark.parametrize("command", ["push", "pull"])
 def test_a_client_goes_on_by_itself_when_the_head_is_back(
     cluster: Cluster, large: Path, tmp_path: Path, command: str
 ) -> None:
