@@ -22,14 +22,20 @@ TRASHED = ("user", "group", "job")  # kinds that have data
 @click.option(
     "--drain", "drains", is_flag=True, help="Let a node's processes end first, and start no others."
 )
+@click.option(
+    "--force", is_flag=True, help="Remove a silent node that will not come back; what ran there is lost."
+)
 @yes_option
 @json_option
-def command(entities: tuple[str, ...], drains: bool, yes: bool, as_json: bool) -> Exit:
+def command(entities: tuple[str, ...], drains: bool, force: bool, yes: bool, as_json: bool) -> Exit:
     """Remove users, groups, nodes, aliases, ended jobs, or tokens.
 
     What is in use is not removed, and the head says by whom it is used. Data of users, groups and jobs
     goes to the head's trash; on a terminal you are asked first. The exit code is 1 if one of them could
     not be removed; the others are removed all the same.
+
+    Processes of a node that is removed by --force may still run there. Their jobs are told as lost; if the
+    node returns, its worker is told to stop them.
 
     With a PATH, files and directories of home, user:NAME or group:NAME: `pit rm home old/data`, or in
     one word `pit rm home:old/data`. They go to the trash, from where `pit restore` brings them back.
@@ -37,15 +43,17 @@ def command(entities: tuple[str, ...], drains: bool, yes: bool, as_json: bool) -
     if files := _parse_files(entities):
         return _remove_files(files, as_json)
     targets = [parse_entity(text, tuple(FOLDERS)) for text in dict.fromkeys(entities)]
-    if drains and any(target.kind != "node" for target in targets):
-        raise click.UsageError("--drain is for nodes")
+    if (drains or force) and any(target.kind != "node" for target in targets):
+        raise click.UsageError(f"{'--drain' if drains else '--force'} is for nodes")
+    if drains and force:
+        raise click.UsageError("--drain waits for processes, --force gives them up: one of them")
     code = Exit.DONE
     with open_head() as head:
         if not yes and terminal.is_interactive():
-            _ask(targets)
+            _ask(targets, force)
         for target in targets:
             try:
-                _remove(head, target, drains, as_json)
+                _remove(head, target, drains, force, as_json)
             except Problem as problem:
                 if problem.status not in ONES_OWN:
                     raise
@@ -87,18 +95,28 @@ def _remove_files(files: list[Location], as_json: bool) -> Exit:
     return code
 
 
-def _remove(head: Head, target: Entity, drains: bool, as_json: bool) -> None:
+def _remove(head: Head, target: Entity, drains: bool, force: bool, as_json: bool) -> None:
+    lost: list[int] = []
     if drains:
         drain(head, target)
+    elif force:
+        lost = head.give_up(target.path)
     else:
         head.remove(target.path)
     if as_json:
-        output.show_json({"removed": str(target)})
-    else:
-        output.show(f"{safe(target)} is removed")
+        output.show_json({"removed": str(target), **({"lost": lost} if force else {})})
+        return
+    output.show(f"{safe(target)} is removed")
+    if lost:
+        jobs = f"job {lost[0]} is" if len(lost) == 1 else f"jobs {', '.join(map(str, lost))} are"
+        output.show(f"{jobs} lost; what may still run there is stopped when the node returns")
 
 
-def _ask(targets: list[Entity]) -> None:
+def _ask(targets: list[Entity], force: bool) -> None:
+    if force and not terminal.agrees(
+        f"Remove {', '.join(map(str, targets))}, and take the jobs there for lost? They may still run."
+    ):
+        raise Problem("not_removed", "nothing was removed")
     trashed = [str(target) for target in targets if target.kind in TRASHED]
     if trashed and not terminal.agrees(f"Remove {', '.join(trashed)}, and put the data into the trash?"):
         raise Problem("not_removed", "nothing was removed")

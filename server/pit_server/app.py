@@ -25,7 +25,7 @@ from pit_server.duties.preparing import Preparing
 from pit_server.duties.scheduling import Scheduling
 from pit_server.duties.watching import Watching
 from pit_server.head import Head
-from pit_server.services import cluster
+from pit_server.services import cluster, losses
 from pit_server.services import secrets as secrets_of_users
 from pit_server.services.registration import APPROVE, CLOSED, OPEN, Door
 from pit_server.services.room import Room
@@ -48,7 +48,8 @@ def create_head(settings: Settings) -> Head:
     data.create()
     with database.write() as session:
         cluster_id = cluster.find_id(session)
-    watching = Watching(database, settings.offline_after_s)
+        term = losses.begin_term(session, settings.lost_after_s, settings.grace_s)
+    watching = Watching(database, settings.offline_after_s, term)
     door, room = _door(settings, database), Room(settings)
     return Head(settings, bells, database, data, Scheduling(database), watching, door, cluster_id, room)
 

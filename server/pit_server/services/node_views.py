@@ -44,7 +44,7 @@ def is_open(node: Node) -> bool:
 
 
 def _is_in_service(node: Node) -> bool:
-    return bool(node.state == node.service == NodeState.ONLINE)
+    return bool(node.state == node.service == NodeState.ONLINE and node.removed_at is None)
 
 
 def views(session: Session, *, idle: bool = False) -> list[NodeView]:
