@@ -31,6 +31,7 @@ class NodeView:
     units: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # kind -> units
     labels: Mapping[str, str] = field(default_factory=dict)
     trouble: str = ""  # why it takes no new processes though it is online
+    state: str = "online"  # as people are told
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,7 @@ def views(session: Session, *, idle: bool = False) -> list[NodeView]:
                 free,
                 dict(node.labels),
                 node.trouble if _is_in_service(node) else "",
+                shown_state(node),
             )
         )
     return result
