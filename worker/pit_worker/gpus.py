@@ -14,7 +14,7 @@ from pit_protocol.beat import Resource, Trouble, Usage
 from pit_worker.entry import Entry, Key
 from pit_worker.gpu_health import Health
 from pit_worker.loop import Call, Loop
-from pit_worker.nvml import Driver, NoDriver
+from pit_worker.nvml import MAX_REASON, Driver, NoDriver
 from pit_worker.process import Process
 from pit_worker.usage import Means, Owners
 from pit_worker.vacating import Left, Vacating
@@ -53,6 +53,13 @@ class Watch:
         self._found = found
         threading.Thread(target=self._serve, args=(self._list_entries(),), name="gpus", daemon=True).start()
         self._loop.after(FIND_S, self._give_up)
+
+    def tell(self, common: str | None) -> tuple[Trouble, ...] | None:
+        """All troubles, with one that they have in `common`; None as long as not all is known."""
+        if common is None or self.troubles is None or not common:
+            return self.troubles if common is not None else None
+        own = {trouble.unit: f"; {trouble.reason}" for trouble in self.troubles}
+        return tuple(Trouble(unit, (common + own.get(unit, ""))[:MAX_REASON]) for unit in self._units)
 
     def vacate(self, units: Sequence[str], then: Call) -> None:
         """Call `then` when nobody computes on these any more, or when that has become their trouble."""

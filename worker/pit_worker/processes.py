@@ -22,7 +22,8 @@ from pit_worker.runtime import Runtime
 from pit_worker.spool import Spool
 
 STARTS_AT_ONCE = 4  # per turn of the loop, so that a large order does not hold up the rest
-STUBBORN = 100  # presses after which an unkillable process is worth a line in the log
+HASTE = float(os.environ.get("PIT_WATCH_HASTE", "1"))  # a test lets the next go by faster
+STUBBORN_S = 60.0 / HASTE  # after SIGKILL: what is there then ails its node
 MOST_PAUSE_S = 15.0  # between two tries to start a process
 LINGER_S = 0.05  # between the end of a command and looking for what it left
 UNKNOWN = "the worker does not know this process"
@@ -57,6 +58,14 @@ class Processes:
         self._waiting: deque[Process] = deque()
         self._forgotten: set[Key] = set()
         self.known: dict[Key, Process] = {}
+
+    @property
+    def trouble(self) -> str:
+        """Why no others should come: what holds its own beyond SIGKILL may hold theirs, too."""
+        count = sum(process.is_stubborn and not process.end for process in self.known.values())
+        if count > 1:
+            return f"{count} processes that were killed do not end: they hang in the kernel, or are frozen"
+        return "a process that was killed does not end: it hangs in the kernel, or is frozen" if count else ""
 
     def recover(self) -> None:
         """Take up what an earlier worker left: adopt what runs, end what does not."""
@@ -269,10 +278,11 @@ class Processes:
         """Ask all of its tree to end; by force once the grace that began at `since` is over."""
         spec = process.entry.intent.spec
         grace_s = spec.grace_s if spec else 0.0
-        rest_s = min(grace_s, max(0.0, since + grace_s - time.time()))
+        rest_s = min(grace_s, since + grace_s - time.time())
+        # In the past, where an earlier worker has tried already.
         process.kill_at = time.monotonic() + rest_s
         self._runtime.signal(process.entry, signal.SIGTERM)
-        self._press_later(process, rest_s)
+        self._press_later(process, max(0.0, rest_s))
 
     def _press(self, process: Process) -> None:
         """See to it that nothing of a process is left; comes back by timer until that is so."""
@@ -287,8 +297,11 @@ class Processes:
             self._vacate(units, lambda: self._bring_home(process, self._read_end(process)))
             return
         process.presses += 1
-        if process.presses == STUBBORN and left and rest_s <= 0:
-            log.error("process %s: %d of its tree cannot be killed", process.key, left)
+        if left and rest_s <= -STUBBORN_S and not process.is_stubborn:
+            process.is_stubborn = True
+            job = process.entry.intent.spec.job if process.entry.intent.spec else "unknown"
+            log.error("process %s of job %s: %d of its tree cannot be killed", process.key, job, left)
+            self._changed()
         pace_s = min(0.005 * 2 ** min(process.presses, 8), 1.0)
         self._press_later(process, min(pace_s, rest_s) if rest_s > 0 else pace_s)
 
