@@ -1,9 +1,10 @@
 """Saying in words what a request lacks."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from pit_grammar import ProcessGroup, Request
-from pit_server.scheduler.capacity import EVERYTHING, Access, NodeView, Room
+from pit_server.scheduler.capacity import ANY_GPU, EVERYTHING, Access, NodeView, Room
 from pit_server.scheduler.fit import fit
 
 _NONE_ONLINE = "no node is online"
@@ -19,7 +20,10 @@ def describe_lack(
         return ""
     for group in request.groups:
         allowed = [room for room in rooms.values() if room.allows(group, access)]
-        lack = _group_lack(group, allowed, access) if allowed else _describe_absence(group, nodes, access)
+        sick = _count_sick(group, nodes, access)
+        lack = (
+            _group_lack(group, allowed, access, sick) if allowed else _describe_absence(group, nodes, access)
+        )
         if lack:
             return lack
     return "waits for room for all its processes at once"
@@ -74,12 +78,23 @@ def _describe_absence(group: ProcessGroup, nodes: Sequence[NodeView], access: Ac
     return f"waits for {group.placement}, which is {'in ' if state == 'maintenance' else ''}{state}"
 
 
-def _group_lack(group: ProcessGroup, rooms: list[Room], access: Access) -> str:
+def _count_sick(group: ProcessGroup, nodes: Sequence[NodeView], access: Access) -> Counter[str]:
+    """How many units of each kind would be there for the group were they not in trouble."""
+    sick: Counter[str] = Counter()
+    for node in nodes:
+        if node.sick and node.state == "online" and Room(node).allows(group, access):
+            sick.update(node.sick)
+    sick[ANY_GPU] = sick.total()
+    return sick
+
+
+def _group_lack(group: ProcessGroup, rooms: list[Room], access: Access, sick: Mapping[str, int]) -> str:
     for need in group.gpus:
         wanted = need.low * group.count.low
         free = sum(room.free(need.kind, access) for room in rooms)
         if free < wanted:
-            return f"needs {wanted} {need.kind}, {free} free"
+            out_of_use = f", {sick[need.kind]} out of use" if sick[need.kind] else ""
+            return f"needs {wanted} {need.kind}, {free} free{out_of_use}"
     wanted_cpu = (group.cpu_milli or 0) * group.count.low
     free_cpu = sum(room.cpu_milli for room in rooms)
     if free_cpu < wanted_cpu:
