@@ -110,9 +110,9 @@ def test_addresses_come_from_the_pool_and_who_finds_none_waits_for_them(
     assert all(subnet.subnet_of(IPv4Network(POOL)) for subnet in subnets)
     containers.run(4, "echo at last", job=4)
     containers.run(5, "true", job=5)
-    full = "it has no addresses left for another network; `network_pool` in its worker.toml gives more"
+    full = "no addresses are left for another network; `network_pool` in its worker.toml gives more"
     eventually(lambda: head.spoken[-1].trouble == full, 20)
-    assert "pit: not begun yet: it has no addresses left for another network; trying again\n" in head.log(4)
+    assert "pit: not begun yet: no addresses are left for another network; trying again\n" in head.log(4)
     head.order(Order(5, 1, Wish.STOP))
     assert eventually(lambda: head.end(5), 20).reason == "stopped before it began"
     (own_root / "jobs/1/go").touch()

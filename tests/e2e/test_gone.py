@@ -73,7 +73,7 @@ def test_a_machine_that_an_admin_gave_up_is_told_to_stop_when_it_returns(
     assert "node n0 is there" in root.refused("remove", "node:n0", "--force")
     lab.kill(worker)
     eventually(lambda: not is_there(root, "n0"))
-    assert "`--force` if it will never come back" in root.refused("remove", "node:n0")
+    assert "`pit remove node:n0 --force` takes them for lost" in root.refused("remove", "node:n0")
     assert root.ok("remove", "node:n0", "--force").splitlines() == [
         "node:n0 is removed",
         f"job {number} is lost; what may still run there is stopped when the node returns",

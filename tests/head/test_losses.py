@@ -190,8 +190,10 @@ class TestByAnAdmin:
         assert "--force" not in root.delete("/nodes/n0").json["hint"]
         fall_silent(head, clock, 30)
         hint = root.delete("/nodes/n0").json["hint"]
-        assert "--force" in hint
-        assert "they may still run there until it returns and is told to stop them" in hint
+        assert hint == (
+            "`pit remove node:n0 --drain` waits for their end; if the node will never come back, "
+            "`pit remove node:n0 --force` takes them for lost, and should it return it is told to stop them"
+        )
 
     def test_only_an_admin_may(self, head: Head, clock: Clock, a_node: Callable[..., Worker],
                                a_user: Callable[..., Person]) -> None:  # fmt: skip

@@ -15,7 +15,7 @@ from pit_worker.subnets import choose, read_routes
 OVERLAPS = "overlap"  # in what the engine says of a subnet that is in use
 TRIES = 100
 MORE = "`network_pool` in its worker.toml gives more"
-FULL = "it has no addresses left for another network"
+FULL = "no addresses are left for another network"
 
 
 class Networks:

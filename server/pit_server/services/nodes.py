@@ -22,7 +22,7 @@ MAX_LABELS = 100
 MAX_INDEX = 1_000_000  # of a node's resources; more than any has
 SERVICES = (NodeState.ONLINE, NodeState.DRAINING, NodeState.MAINTENANCE)
 LABEL = "label."
-GONE = "its jobs are lost then, though they may still run there until it returns and is told to stop them"
+_FORCE = "`pit remove node:{} --force` takes them for lost, and should it return it is told to stop them"
 ADDRESS = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?|::[0-9a-f:.]*")
 
 
@@ -125,8 +125,10 @@ def set_properties(
 
 def remove(session: Session, node: Node, *, now: float) -> None:
     """Remove a node on which nothing runs; its worker's token ends."""
-    gone = f", and `--force` if it will never come back: {GONE}" if node.state != NodeState.ONLINE else ""
-    _check_empty(session, node, f"`pit remove node:{node.name} --drain` waits for their end{gone}")
+    way_out = f"`pit remove node:{node.name} --drain` waits for their end"
+    if node.state != NodeState.ONLINE:
+        way_out += f"; if the node will never come back, {_FORCE.format(node.name)}"
+    _check_empty(session, node, way_out)
     tokens.revoke_all(session, node_id=node.id)
     _take_out(session, node, now=now)
 
