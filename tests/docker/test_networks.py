@@ -112,7 +112,8 @@ def test_addresses_come_from_the_pool_and_who_finds_none_waits_for_them(
     containers.run(5, "true", job=5)
     full = "no addresses are left for another network; `network_pool` in its worker.toml gives more"
     eventually(lambda: head.spoken[-1].trouble == full, 20)
-    assert "pit: not begun yet: no addresses are left for another network; trying again\n" in head.log(4)
+    waits = "pit: not begun yet: no addresses are left for another network; trying again\n"
+    eventually(lambda: waits == head.log(4) == head.log(5))
     head.order(Order(5, 1, Wish.STOP))
     assert eventually(lambda: head.end(5), 20).reason == "stopped before it began"
     (own_root / "jobs/1/go").touch()
