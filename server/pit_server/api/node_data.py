@@ -37,7 +37,7 @@ def send(job: int, attempt: int) -> Response:
 @blueprint.put("/tree")
 @allow(Who.NODE, max_bytes=MAX_TREE)
 def receive(job: int, attempt: int) -> dict[str, Any]:
-    load = _find(job, attempt)
+    load = _find(job, attempt, or_lost=True)
     head().room.demand_disk()
     return {"written": carrying.take_in(load, request.stream)}
 
@@ -48,9 +48,11 @@ def remove(job: int, attempt: int) -> dict[str, Any]:
     paths = json_body()
     if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
         raise Problem("bad_paths", "a list of paths is wanted", status=422)
-    return {"removed": carrying.remove(_find(job, attempt), paths)}
+    return {"removed": carrying.remove(_find(job, attempt, or_lost=True), paths)}
 
 
-def _find(job: int, attempt: int) -> Load:
-    epoch = int(number_argument("epoch", 0))
-    return carrying.find(head().database, caller(), head().data, job, attempt, epoch, now=time.time())
+def _find(job: int, attempt: int, *, or_lost: bool = False) -> Load:
+    epoch, now = int(number_argument("epoch", 0)), time.time()
+    return carrying.find(
+        head().database, caller(), head().data, job, attempt, epoch, now=now, or_lost=or_lost
+    )

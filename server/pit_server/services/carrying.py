@@ -8,6 +8,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from pit_protocol.problem import Problem
+from pit_protocol.states import KilledBy
 from pit_server.db.database import Database
 from pit_server.db.models import IS_LIVE, Attempt, Job, Node, Process
 from pit_server.services import accounts, audit, tokens
@@ -32,10 +33,22 @@ class Load:
         return Domain(self.directory, self.label, self.ownership)
 
 
+# Who took it for lost might be wrong; what it has done is its user's all the same.
+_IS_LOST = (Process.killed_by == KilledBy.NODE) & Job.removed_at.is_(None)
+
+
 def find(
-    database: Database, caller: Caller, data: DataRoot, job: int, attempt: int, epoch: int, *, now: float
+    database: Database,
+    caller: Caller,
+    data: DataRoot,
+    job: int,
+    attempt: int,
+    epoch: int,
+    *,
+    now: float,
+    or_lost: bool = False,
 ) -> Load:
-    """An attempt of which something runs on the caller's node; raises a Problem for all others."""
+    """An attempt of which something runs on the caller's node, or was lost there; else raises a Problem."""
     with database.read() as session:
         current = session.execute(select(Node.epoch).where(Node.id == caller.node_id)).scalar_one()
         if current != epoch:
@@ -45,7 +58,7 @@ def find(
             .join(Job, Job.id == Attempt.job_id)
             .join(Process, Process.attempt_id == Attempt.id)
             .where(Attempt.job_id == job, Attempt.number == attempt, Job.attempt == attempt)
-            .where(Process.node_id == caller.node_id, IS_LIVE)
+            .where(Process.node_id == caller.node_id, IS_LIVE | _IS_LOST if or_lost else IS_LIVE)
             .limit(1)
         ).one_or_none()
         if row is not None:
