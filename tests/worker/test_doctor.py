@@ -11,8 +11,8 @@ import pytest
 
 from pit_worker.doctor import Mark, check_disk, check_head, check_machine
 from pit_worker.engine_check import judge_gpus, judge_info, judge_versions
+from pit_worker.engine_facts import has_toolkit
 from pit_worker.settings import Settings
-from pit_worker.toolkit import has_toolkit
 from tests.worker.conftest import PYTHON_ENVIRON, Workers
 from tests.worker.stub_head import StubHead
 
