@@ -17,7 +17,7 @@ from pit_worker.loop import Call, Loop
 from pit_worker.nvml import MAX_REASON, Driver, NoDriver
 from pit_worker.process import Process
 from pit_worker.usage import Means, Owners
-from pit_worker.vacating import Left, Vacating
+from pit_worker.vacating import Left, Vacated, Vacating
 
 HASTE = float(os.environ.get("PIT_GPU_HASTE", "1"))  # a test lets the next three go by faster
 LOOK_S = 10.0 / HASTE  # between two looks at what ails them
@@ -61,18 +61,27 @@ class Watch:
         own = {trouble.unit: f"; {trouble.reason}" for trouble in self.troubles}
         return tuple(Trouble(unit, (common + own.get(unit, ""))[:MAX_REASON]) for unit in self._units)
 
-    def vacate(self, units: Sequence[str], then: Call) -> None:
+    def vacate(self, units: Sequence[str], then: Vacated) -> None:
         """Call `then` when nobody computes on these any more, or when that has become their trouble."""
         known = tuple(unit for unit in units if unit in self._units)
         if known:
             Vacating(self._loop, self, known, then).begin()
         else:
-            then()
+            then("")
 
-    def find_left(self, units: Sequence[str], answer: Callable[[Left], None]) -> None:
+    def find_left(self, units: Sequence[str], answer: Callable[[Left, str], None]) -> None:
+        entries = self._list_entries()
+
+        def tell(left: Left, ailment: str, troubles: tuple[Trouble, ...] | None) -> None:
+            if troubles is not None:
+                self._note(troubles)
+            answer(left, ailment)
+
         def find_out(_: Driver, health: Health) -> Call:
-            left = health.list_left(units)
-            return lambda: answer(left)
+            left, ailment = health.list_left(units), health.find_ailment(units)
+            # Before the end is told: else the next process gets it.
+            troubles = health.look(Owners.of(entries).owns) if ailment else None
+            return lambda: tell(left, ailment, troubles)
 
         self._tasks.put(find_out)
 

@@ -20,6 +20,7 @@ from pit_worker.loop import Loop
 from pit_worker.process import Process
 from pit_worker.runtime import Runtime
 from pit_worker.spool import Spool
+from pit_worker.vacating import Vacated
 
 STARTS_AT_ONCE = 4  # per turn of the loop, so that a large order does not hold up the rest
 HASTE = float(os.environ.get("PIT_WATCH_HASTE", "1"))  # a test lets the next go by faster
@@ -42,10 +43,10 @@ class Processes:
         inotify: Inotify,
         boot_id: str,
         changed: Callable[[], None],
-        vacate: Callable[[Sequence[str], Callable[[], None]], None],
+        vacate: Callable[[Sequence[str], Vacated], None],
         carrier: Carrier,
     ) -> None:
-        """`vacate` calls back when GPUs are idle, and may be given to others."""
+        """`vacate` calls back when GPUs are idle, and may be given to others, with what ails one of them."""
         self._loop = loop
         self._spool = spool
         self._runtime = runtime
@@ -294,7 +295,7 @@ class Processes:
             spec = process.entry.intent.spec
             process.is_vacating = True
             units = spec.units if spec else ()
-            self._vacate(units, lambda: self._bring_home(process, self._read_end(process)))
+            self._vacate(units, lambda ailment: self._bring_home(process, self._read_end(process, ailment)))
             return
         process.presses += 1
         if left and rest_s <= -STUBBORN_S and not process.is_stubborn:
@@ -310,10 +311,13 @@ class Processes:
             process.timer.cancel()
         process.timer = self._loop.after(delay_s, partial(self._press, process))
 
-    def _read_end(self, process: Process) -> End:
+    def _read_end(self, process: Process, ailment: str) -> End:
         # Whoever gets the claim now: the supervisor ended without, so its command never ran.
         if not process.entry.claim():
-            return process.end_by_itself()
+            end = process.end_by_itself()
+            # A program says many things when its GPU has gone; this is why.
+            is_failure = end.exit_code and not end.killed_by and not end.reason
+            return replace(end, reason=ailment) if ailment and is_failure else end
         if process.stop:
             return End(time.time(), killed_by=process.stop.killed_by, reason="stopped before it began")
         return End(time.time(), killed_by=KilledBy.WORKER, reason="its supervisor could not start")
