@@ -48,8 +48,7 @@ def create_head(settings: Settings) -> Head:
     data.create()
     with database.write() as session:
         cluster_id = cluster.find_id(session)
-        term = losses.begin_term(session, settings.lost_after_s, settings.grace_s)
-    watching = Watching(database, settings.offline_after_s, term)
+    watching = Watching(database, settings.offline_after_s)
     door, room = _door(settings, database), Room(settings)
     return Head(settings, bells, database, data, Scheduling(database), watching, door, cluster_id, room)
 
@@ -71,8 +70,15 @@ def _door(settings: Settings, database: Database) -> Door:
     )
 
 
+def begin_leases(head: Head) -> None:
+    """From now on this head gives processes their leases, and knows by them when they are lost."""
+    with head.database.write() as session:
+        head.watching.term = losses.begin_term(session, head.settings.lost_after_s, head.settings.grace_s)
+
+
 def start_duties(head: Head) -> None:
     """Let the head do what it does by itself, in threads of this process."""
+    begin_leases(head)
     duty.start("scheduling", head.bells, SCHEDULER, head.scheduling)
     duty.start("preparing", head.bells, PREPARER, Preparing(head.database, head.data, head.settings))
     duty.start("cleaning", head.bells, CLEANER, Cleaning(head.database, head.data, head.settings))

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from pit_protocol.beat import Order, Wish
+from pit_server.app import begin_leases, create_head
 from pit_server.duties import watching
 from pit_server.duties.watching import Watching
 from pit_server.head import Head
-from pit_server.services import losses
 from pit_server.settings import Settings
 from tests.head.cluster import Person, Worker, a_chunk, an_inventory, ended, running
 from tests.head.test_lifecycle import held, illegal_moves
@@ -37,6 +37,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def head(clock: Clock, head: Head) -> Head:
+    begin_leases(head)
     return head
 
 
@@ -48,9 +49,13 @@ def fall_silent(head: Head, clock: Clock, seconds: float = SILENCE_S) -> None:
 
 
 def restarted(head: Head, lost_after_s: float) -> Watching:
-    with head.database.write() as session:
-        term = losses.begin_term(session, lost_after_s, head.settings.grace_s)
-    return Watching(head.database, head.settings.offline_after_s, term)
+    again = replace(
+        head,
+        settings=replace(head.settings, lost_after_s=lost_after_s),
+        watching=Watching(head.database, head.settings.offline_after_s),
+    )
+    begin_leases(again)
+    return again.watching
 
 
 def give_up(root: Person, name: str = "n0") -> Any:
@@ -145,6 +150,7 @@ class TestByTime:
         anna: Person,
     ) -> None:  # fmt: skip
         a_node()
+        create_head(replace(head.settings, lost_after_s=20.0)).database.dispose()  # a command of an admin
         before = a_placed_job()
         again = restarted(head, 20.0)
         after = a_placed_job()
@@ -189,8 +195,9 @@ class TestByAnAdmin:
         a_placed_job()
         assert "--force" not in root.delete("/nodes/n0").json["hint"]
         fall_silent(head, clock, 30)
-        hint = root.delete("/nodes/n0").json["hint"]
-        assert hint == (
+        answer = root.delete("/nodes/n0").json
+        assert answer["message"] == "node n0 is in use: job 1 has processes there, and it is offline"
+        assert answer["hint"] == (
             "`pit remove node:n0 --drain` waits for their end; if the node will never come back, "
             "`pit remove node:n0 --force` takes them for lost, and should it return it is told to stop them"
         )

@@ -19,8 +19,10 @@ log = logging.getLogger(__name__)
 class Watching:
     """Leases live in memory, on the monotonic clock: after a restart of the head all begin anew."""
 
-    def __init__(self, database: Database, lease_s: float, term: Term | None = None) -> None:
-        self._database, self._lease_s, self._term = database, lease_s, term
+    term: Term | None = None  # of processes' own leases; None: they have none
+
+    def __init__(self, database: Database, lease_s: float) -> None:
+        self._database, self._lease_s = database, lease_s
         self._lock = threading.Lock()
         with database.read() as session:
             online = session.execute(select(Node.id).where(Node.state == NodeState.ONLINE)).scalars().all()
@@ -43,12 +45,12 @@ class Watching:
             with self._database.write() as session:
                 nodes.set_state(session, node_id, NodeState.OFFLINE, now=time.time())
             self._note(node_id, heard)
-        if self._term:
-            for node_id, heard in self._over(self._silent, self._term.silence_s, now):
-                self._expire(node_id, heard, self._term)
+        if self.term:
+            for node_id, heard in self._over(self._silent, self.term.silence_s, now):
+                self._expire(node_id, heard, self.term)
         with self._lock:
             ends = [heard + self._lease_s for heard in self._heard.values()]
-            ends += [heard + self._term.silence_s for heard in self._silent.values() if self._term]
+            ends += [heard + self.term.silence_s for heard in self._silent.values() if self.term]
         return max(min(ends) - now, 0.0) if ends else None
 
     def _over(self, since: dict[int, float], most_s: float, now: float) -> list[tuple[int, float]]:

@@ -248,7 +248,8 @@ def _check_empty(session: Session, node: Node, way_out: str) -> None:
         select(Process.job_id).where(Process.node_id == node.id, IS_LIVE).distinct().order_by(Process.job_id)
     )
     if running := list(session.execute(query).scalars()):
-        why = f"{names.jobs(running)} processes there"
+        silent = ", and it is offline" if node.state == NodeState.OFFLINE else ""
+        why = f"{names.jobs(running)} processes there{silent}"
         raise names.in_use(f"node {node.name}", why, way_out)
 
 
