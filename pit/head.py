@@ -90,6 +90,10 @@ class Head:
     def remove(self, path: str) -> None:
         self._call("DELETE", path).close()
 
+    def give_up(self, path: str) -> list[int]:
+        """Remove a node that does not come back; the numbers of the jobs that are lost with it."""
+        return list(self._ask("DELETE", path, params={"lost": "yes"}).get("lost", ()))
+
     def add_group(self, path: str, group: str) -> None:
         self._call("PUT", f"{path}/groups/{quote(group, safe='')}").close()
 

@@ -1,5 +1,7 @@
 """`pit remove`: take something away."""
 
+from pathlib import PurePosixPath
+
 import click
 
 from pit import output, terminal
@@ -13,7 +15,6 @@ from pit.opening import open_head
 from pit.options import example, json_option
 from pit.remote import Remote
 from pit.safe import safe
-from pit_protocol.paths import read_name
 from pit_protocol.problem import Problem
 
 MOST_SHOWN = 20  # of what fits a pattern
@@ -25,14 +26,23 @@ TRASHED = ("user", "group", "job")  # kinds that have data
 @click.option(
     "--drain", "drains", is_flag=True, help="Let a node's processes end first, and start no others."
 )
+@click.option(
+    "--lost",
+    "is_lost",
+    is_flag=True,
+    help="Remove a silent node that will not come back; what ran there is lost.",
+)
 @click.option("-y", "-f", "--yes", is_flag=True, help="Do not ask.")
 @json_option
-def command(entities: tuple[str, ...], drains: bool, yes: bool, as_json: bool) -> Exit:
+def command(entities: tuple[str, ...], drains: bool, is_lost: bool, yes: bool, as_json: bool) -> Exit:
     """Remove users, groups, nodes, aliases, ended jobs, or tokens.
 
     What is in use is not removed, and the head says by whom it is used. Data of users, groups and jobs
     goes to the head's trash; on a terminal you are asked first. The exit code is 1 if one of them could
     not be removed; the others are removed all the same.
+
+    Processes of a node that is removed by --lost may still run there. Their jobs are told as lost; if the
+    node returns, its worker is told to stop them.
 
     With a PATH, files and directories of home, user:NAME or group:NAME: `pit rm home old/data`, or in
     one word `pit rm home:old/data`. They go to the trash, from where `pit restore` brings them back.
@@ -43,15 +53,17 @@ def command(entities: tuple[str, ...], drains: bool, yes: bool, as_json: bool) -
     if files := _parse_files(entities):
         return _remove_files(files, asks, as_json)
     targets = [parse_entity(text, tuple(FOLDERS)) for text in dict.fromkeys(entities)]
-    if drains and any(target.kind != "node" for target in targets):
-        raise click.UsageError("--drain is for nodes")
+    if (drains or is_lost) and any(target.kind != "node" for target in targets):
+        raise click.UsageError(f"{'--drain' if drains else '--lost'} is for nodes")
+    if drains and is_lost:
+        raise click.UsageError("--drain waits for processes, --lost gives them up: one of them")
     code = Exit.DONE
     with open_head() as head:
         if asks:
-            _ask(targets)
+            _ask(targets, is_lost)
         for target in targets:
             try:
-                _remove(head, target, drains, as_json)
+                _remove(head, target, drains, is_lost, as_json)
             except Problem as problem:
                 if problem.status not in ONES_OWN:
                     raise
@@ -105,11 +117,9 @@ def _matches(remote: Remote, where: Location) -> list[Location]:
     if not where.is_pattern or remote.get_entry(where) is not None:
         return [where]
     above, _ = where.split_pattern()
-    found: list[Location] = []
-    for name in sorted(read_name(fields) for fields in find(remote, where)["entries"]):
-        if not found or not above.below(name).path.startswith(f"{found[-1].path}/"):
-            found.append(above.below(name))
-    return found
+    names = {entry.name for entry in find(remote, where)}
+    tops = sorted(name for name in names if not any(str(up) in names for up in PurePosixPath(name).parents))
+    return [above.below(name) for name in tops]
 
 
 def _tell(problem: Problem) -> Exit:
@@ -129,18 +139,28 @@ def _ask_for(found: list[Location]) -> None:
         raise Problem("not_removed", "nothing was removed")
 
 
-def _remove(head: Head, target: Entity, drains: bool, as_json: bool) -> None:
+def _remove(head: Head, target: Entity, drains: bool, is_lost: bool, as_json: bool) -> None:
+    lost: list[int] = []
     if drains:
         drain(head, target)
+    elif is_lost:
+        lost = head.give_up(target.path)
     else:
         head.remove(target.path)
     if as_json:
-        output.show_json({"removed": str(target)})
-    else:
-        output.show(f"{safe(target)} is removed")
+        output.show_json({"removed": str(target), **({"lost": lost} if is_lost else {})})
+        return
+    output.show(f"{safe(target)} is removed")
+    if lost:
+        jobs = f"job {lost[0]} is" if len(lost) == 1 else f"jobs {', '.join(map(str, lost))} are"
+        output.show(f"{jobs} lost; what may still run there is stopped when the node returns")
 
 
-def _ask(targets: list[Entity]) -> None:
+def _ask(targets: list[Entity], is_lost: bool) -> None:
+    if is_lost and not terminal.agrees(
+        f"Remove {', '.join(map(str, targets))}, and take the jobs there for lost? They may still run."
+    ):
+        raise Problem("not_removed", "nothing was removed")
     trashed = [str(target) for target in targets if target.kind in TRASHED]
     if trashed and not terminal.agrees(f"Remove {', '.join(trashed)}, and put the data into the trash?"):
         raise Problem("not_removed", "nothing was removed")

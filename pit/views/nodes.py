@@ -13,7 +13,13 @@ from pit.times import local_time
 
 Json = Mapping[str, Any]
 
-STYLES = {"online": "green", "offline": "red", "draining": "yellow", "maintenance": "yellow"}
+STYLES = {
+    "online": "green",
+    "offline": "red",
+    "draining": "yellow",
+    "maintenance": "yellow",
+    "in trouble": "yellow",
+}
 COLUMNS = (
     Column("NODE"),
     Column("STATE", styles=STYLES),
@@ -43,7 +49,7 @@ def show_node(head: Head, name: str, as_json: bool) -> None:
 def node_row(node: Json) -> tuple[str, ...]:
     return (
         safe(node["name"]),
-        safe(node["state"]),
+        "in trouble" if node["state"] == "online" and node.get("trouble") else safe(node["state"]),
         _slots(node),
         _number(node["cores"]),
         _memory(node["memory_mib"]),
@@ -97,7 +103,12 @@ def _memory(mebibytes: float | None) -> str:
 def _kinds(resources: Sequence[Json]) -> str:
     counts: dict[str, list[int]] = {}
     for resource in resources:
-        count = counts.setdefault(safe(resource["kind"]), [0, 0])
+        count = counts.setdefault(safe(resource["kind"]), [0, 0, 0])
         count[0] += 1
         count[1] += resource["free"]
-    return ", ".join(f"{total}:{kind} ({free} free)" for kind, (total, free) in counts.items()) or "-"
+        count[2] += bool(resource["trouble"])
+    return ", ".join(_kind(kind, *count) for kind, count in counts.items()) or "-"
+
+
+def _kind(name: str, total: int, free: int, sick: int) -> str:
+    return f"{total}:{name} ({free} free{f', {sick} out of use' if sick else ''})"

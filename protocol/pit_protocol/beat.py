@@ -134,6 +134,11 @@ class Beat:
     troubles: tuple[Trouble, ...] | None = None  # all there are; None: this beat says nothing of them
     trouble: str | None = None  # why the node itself takes no new processes; empty: it does; None: as above
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it reports all that is on the node; one that only listens reports nothing."""
+        return not self.wait_s
+
 
 @dataclass(frozen=True)
 class Account:

@@ -68,6 +68,7 @@ class KilledBy(StrEnum):
     RUNTIME = "runtime"  # the container engine, when it was started anew
     LIMIT = "limit"  # it took more than it may
     LEASE = "lease"  # its node had no word with the head for too long
+    NODE = "node"  # nobody saw it end: its node did not come back
 
 
 JOB_MOVES: dict[tuple[JobState, JobEvent], JobState] = {

@@ -25,7 +25,7 @@ from pit_server.duties.preparing import Preparing
 from pit_server.duties.scheduling import Scheduling
 from pit_server.duties.watching import Watching
 from pit_server.head import Head
-from pit_server.services import cluster
+from pit_server.services import cluster, losses
 from pit_server.services import secrets as secrets_of_users
 from pit_server.services.registration import APPROVE, CLOSED, OPEN, Door
 from pit_server.services.room import Room
@@ -70,8 +70,15 @@ def _door(settings: Settings, database: Database) -> Door:
     )
 
 
+def begin_leases(head: Head) -> None:
+    """From now on this head gives processes their leases, and knows by them when they are lost."""
+    with head.database.write() as session:
+        head.watching.term = losses.begin_term(session, head.settings.lost_after_s, head.settings.grace_s)
+
+
 def start_duties(head: Head) -> None:
     """Let the head do what it does by itself, in threads of this process."""
+    begin_leases(head)
     duty.start("scheduling", head.bells, SCHEDULER, head.scheduling)
     duty.start("preparing", head.bells, PREPARER, Preparing(head.database, head.data, head.settings))
     duty.start("cleaning", head.bells, CLEANER, Cleaning(head.database, head.data, head.settings))

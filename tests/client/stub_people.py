@@ -39,6 +39,7 @@ class People:
     entries: list[Json] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)  # paths that were deleted
     busy: list[str] = field(default_factory=list)  # reasons for which the next removals are refused
+    lost: list[int] = field(default_factory=list)  # jobs that a node takes along
 
     def come_in(self, path: str, body: bytes) -> Answer:
         """Log in or register."""
@@ -117,7 +118,7 @@ class People:
 
     def _remove(self, path: str) -> Answer:
         self.gone.append(path)
-        return 200, {}
+        return 200, {"lost": self.lost}
 
     def _issued(self, name: str) -> Json:
         return {"token": self.token, "name": name, "token_id": 7, "expires_at": SETTLED_AT}

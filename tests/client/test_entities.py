@@ -226,8 +226,26 @@ class TestRemove:
         assert (result.exit_code, result.stdout) == (1, "")
         assert result.stderr == "pit: user anna is in use: job 12 has not ended\n"
 
-    def test_only_nodes_are_drained(self, connected: StubHead, pit_command: Pit) -> None:
-        result = pit_command("remove", "node:n0", "user:bob", "--drain")
+    @pytest.mark.parametrize("flag", ["--drain", "--lost"])
+    def test_only_nodes_are_drained_or_given_up(
+        self, connected: StubHead, pit_command: Pit, flag: str
+    ) -> None:
+        result = pit_command("remove", "node:n0", "user:bob", flag)
+        assert (result.exit_code, connected.calls) == (2, [])
+        assert f"{flag} is for nodes" in result.stderr
+
+    def test_a_node_that_is_gone_takes_its_jobs_along(self, connected: StubHead, pit_command: Pit) -> None:
+        connected.people.records["nodes"]["n0"] = a_node()
+        connected.people.lost = [12, 13]
+        result = pit_command("remove", "node:n0", "--lost")
+        assert result.stdout.splitlines() == [
+            "node:n0 is removed",
+            "jobs 12, 13 are lost; what may still run there is stopped when the node returns",
+        ]
+        assert connected.calls[-1].query == {"lost": "yes"}
+
+    def test_whoever_waits_does_not_give_up(self, connected: StubHead, pit_command: Pit) -> None:
+        result = pit_command("remove", "node:n0", "--lost", "--drain")
         assert (result.exit_code, connected.calls) == (2, [])
 
     def test_an_unknown_kind_is_answered_by_the_known(self, connected: StubHead, pit_command: Pit) -> None:

@@ -93,7 +93,7 @@ def test_a_gpu_in_trouble_says_why(connected: StubHead, pit_command: Pit) -> Non
     connected.people.records["nodes"]["n0"] = node
     (line,) = [line for line in pit_command("show", "node:n0").stdout.splitlines() if "cuda 0" in line]
     assert line.endswith(", out of use: it is used by pid 4711 (python3), 3,021 MiB")
-    assert "2:gtx1070 (1 free)" in pit_command("show", "nodes").stdout
+    assert "2:gtx1070 (1 free, 1 out of use)" in pit_command("show", "nodes").stdout
 
 
 def test_tokens(connected: StubHead, pit_command: Pit) -> None:
@@ -127,6 +127,7 @@ def test_the_connection_needs_no_token(home: Path, pit_command: Pit) -> None:
 def test_a_node_in_trouble_says_why(connected: StubHead, pit_command: Pit) -> None:
     connected.people.records["nodes"]["n0"] = a_node(trouble="its Docker engine does not answer")
     assert "\nTrouble:   its Docker engine does not answer\n" in pit_command("show", "node:n0").stdout
+    assert "n0    in trouble  15 of 16 free" in pit_command("show", "nodes").stdout
 
 
 @pytest.mark.parametrize(

@@ -35,14 +35,17 @@ class OwnEngine:
         self.host = f"unix://{self.folder}/docker.sock"
         self._options = options
         self._inside = inside  # the command that leads into a network namespace
-        self._path = os.environ["PATH"]
+        self._path = f"{self.folder}/bin:{os.environ['PATH']}"
         if gpus:
-            hook = self.folder / "bin/nvidia-container-runtime-hook"
-            hook.parent.mkdir()
-            hook.write_text(HOOK)
-            hook.chmod(0o755)
-            self._path = f"{hook.parent}:{self._path}"
+            self.add_toolkit()
         self.start()
+
+    def add_toolkit(self) -> None:
+        """As far as the engine is concerned, which sees it when it is started."""
+        hook = self.folder / "bin/nvidia-container-runtime-hook"
+        hook.parent.mkdir()
+        hook.write_text(HOOK)
+        hook.chmod(0o755)
 
     def start(self) -> None:
         folder = self.folder

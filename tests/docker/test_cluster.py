@@ -209,7 +209,7 @@ def test_gpus_are_given_by_uuid_and_their_use_is_shown(tmp_path: Path) -> None:
         nvml.set([])
         eventually(lambda: "is gone" in root.ok("show", "node:n0"))
         assert root.json("run", "waits", "[gtx1070]", "-d", "true")["state"] == "preparing"
-        eventually(lambda: root.json("show", "4")["reason"] == "needs 1 gtx1070, 0 free")
+        eventually(lambda: root.json("show", "4")["reason"] == "needs 1 gtx1070, 0 free, 2 out of use")
     finally:
         lab.close()
         engine.close()

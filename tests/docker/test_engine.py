@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from pit_protocol.beat import HOST
+from pit_protocol.beat import HOST, Trouble
 from pit_protocol.states import KilledBy, ProcessState
-from pit_worker.engine_watch import AWAY
+from pit_worker.engine_watch import AWAY, NO_TOOLKIT
 from tests.docker.conftest import Containers, add_image
 from tests.docker.own_engine import OwnEngine
 from tests.worker.conftest import Eventually
+from tests.worker.nvml.fake import FakeGpu, FakeNvml
 from tests.worker.stub_head import StubHead
 
 COUNT = 'i=0; until [ -e "$JOB_DIR/go" ]; do echo line $((i++)); sleep 0.01; done; echo last $i; exit 6'
@@ -117,13 +118,30 @@ def test_a_process_sees_the_gpus_it_was_given_and_no_others(
     assert head.log(2) == "void PCI_BUS_ID\n"
 
 
-def test_an_engine_without_the_toolkit_says_so(
-    head: StubHead, theirs: Containers, own: OwnEngine, eventually: Eventually
+def test_gpus_are_not_given_away_while_the_engine_has_no_toolkit(
+    head: StubHead, theirs: Containers, own: OwnEngine, eventually: Eventually, tmp_path: Path
 ):
-    theirs.start()
-    theirs.run(1, "true", units=("GPU-abc",), network=HOST, name="")
+    nvml = FakeNvml(tmp_path / "nvml", [FakeGpu("GPU-a"), FakeGpu("GPU-b", pci="0000:02:00")])
+    all_of_them = (Trouble("GPU-a", NO_TOOLKIT), Trouble("GPU-b", NO_TOOLKIT))
+    first = theirs.start(**HASTE, **nvml.environ)
+    eventually(lambda: head.spoken and head.spoken[-1].troubles == all_of_them)
+    assert head.spoken[-1].trouble == ""  # the node itself is well
+    theirs.kill(first)
+    # It is installed, but the engine was not started anew: that shows by trying.
+    own.add_toolkit()
+    theirs.start(**HASTE, **nvml.environ)
+    eventually(lambda: head.spoken[-1].troubles == ())
+    theirs.run(1, "true", units=("GPU-a",), network=HOST, name="")
     end = eventually(lambda: head.end(1))
     assert end.reason == "the Docker engine of this node has no NVIDIA toolkit, to give GPUs"
+    eventually(lambda: head.spoken[-1].troubles == all_of_them)
+    own.kill()
+    own.start()
+    theirs.client = own.client
+    eventually(lambda: head.spoken[-1].troubles == ())
+    theirs.run(2, "echo $NVIDIA_VISIBLE_DEVICES", units=("GPU-b",), network=HOST, name="")
+    eventually(lambda: head.end(2))
+    assert head.log(2) == "GPU-b\n"
     eventually(lambda: theirs.left() == [])
 
 

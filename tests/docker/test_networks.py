@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pit_protocol.beat import HOST
+from pit_protocol.beat import HOST, Order, Wish
 from pit_protocol.states import KilledBy
 from tests.docker.conftest import Containers
 from tests.worker.conftest import Eventually
@@ -96,7 +96,7 @@ def test_a_network_that_is_not_there_is_named(head: StubHead, containers: Contai
     assert end.reason == "this node has no network nowhere; an admin makes it by `docker network create`"
 
 
-def test_addresses_come_from_the_pool_and_when_it_is_used_up_that_is_said(
+def test_addresses_come_from_the_pool_and_who_finds_none_waits_for_them(
     head: StubHead, containers: Containers, eventually: Eventually, own_root: Path
 ):
     containers.run(1, SERVE, env={"WORLD_SIZE": "40"})
@@ -108,11 +108,25 @@ def test_addresses_come_from_the_pool_and_when_it_is_used_up_that_is_said(
     subnets = [IPv4Network(each["IPAM"]["Config"][0]["Subnet"]) for each in networks]
     assert sorted(subnet.prefixlen for subnet in subnets) == [26, 27, 27]
     assert all(subnet.subnet_of(IPv4Network(POOL)) for subnet in subnets)
-    containers.run(4, "true", job=4)
-    end = eventually(lambda: head.end(4), 20)
-    assert end.reason == (
-        "this node has no addresses left for another network; `network_pool` in its worker.toml gives more"
-    )
+    containers.run(4, "echo at last", job=4)
+    containers.run(5, "true", job=5)
+    full = "no addresses are left for another network; `network_pool` in its worker.toml gives more"
+    eventually(lambda: head.spoken[-1].trouble == full, 20)
+    waits = "pit: not begun yet: no addresses are left for another network; trying again\n"
+    eventually(lambda: waits == head.log(4) == head.log(5))
+    head.order(Order(5, 1, Wish.STOP))
+    assert eventually(lambda: head.end(5), 20).reason == "stopped before it began"
     (own_root / "jobs/1/go").touch()
-    eventually(lambda: all(head.end(process) for process in (1, 2, 3)), 20)
+    eventually(lambda: all(head.end(process) for process in (1, 2, 3, 4)), 40)
+    assert (head.end(4).exit_code, head.log(4).endswith("at last\n")) == (0, True)
+    eventually(lambda: head.spoken[-1].trouble == "", 20)
     eventually(lambda: containers.left() == [], 20)
+
+
+def test_a_job_that_is_too_large_for_the_pool_is_told_so(
+    head: StubHead, containers: Containers, eventually: Eventually
+):
+    containers.run(1, "true", env={"WORLD_SIZE": "400"})
+    assert eventually(lambda: head.end(1), 20).reason == (
+        "this node never has addresses for 400 containers; `network_pool` in its worker.toml gives more"
+    )

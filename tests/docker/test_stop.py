@@ -1,5 +1,7 @@
 """Stopping reaches all that is inside, and gives it its time."""
 
+import subprocess
+
 import pytest
 
 from pit_protocol.states import KilledBy
@@ -7,10 +9,12 @@ from tests.docker.conftest import Containers
 from tests.worker.conftest import Eventually
 from tests.worker.stub_head import StubHead
 
+HASTE = {"PIT_WATCH_HASTE": "30"}  # after two seconds, what was killed should have ended
+
 
 @pytest.fixture(autouse=True)
-def worker(containers: Containers) -> None:
-    containers.start()
+def worker(containers: Containers) -> subprocess.Popen[str]:
+    return containers.start()
 
 
 def test_a_trap_has_its_grace_and_hears_of_it_once(
@@ -44,6 +48,32 @@ def test_what_is_deaf_to_sigterm_is_killed_after_its_grace(
     head.stop(1)
     end = eventually(lambda: head.end(1))
     assert (end.exit_code, end.signal, end.killed_by) == (137, 9, KilledBy.USER)
+    eventually(lambda: containers.left() == [])
+
+
+def test_what_outlasts_sigkill_is_a_trouble_of_its_node_until_it_ends(
+    head: StubHead, containers: Containers, eventually: Eventually, worker: subprocess.Popen[str]
+):
+    if containers.client.info()["CgroupVersion"] != "1":
+        pytest.skip("with cgroup 2 a frozen container can be killed")
+    containers.kill(worker)
+    worker = containers.start(**HASTE)
+    containers.run(1, "echo ready; while :; do sleep 0.05; done", grace_s=0.1)
+    eventually(lambda: head.log(1) == "ready\n")
+    containers.client.api.pause(containers.name(1))
+    head.stop(1)
+    hangs = "a process that was killed does not end: it hangs in the kernel, or is frozen"
+    eventually(lambda: head.spoken[-1].trouble == hangs)
+    containers.kill(worker)
+    beats = len(head.spoken)
+    containers.start(**HASTE)
+    # The next worker knows for how long it has been so.
+    eventually(lambda: len(head.spoken) > beats and head.spoken[-1].trouble == hangs)
+    assert head.end(1) is None
+    containers.client.api.unpause(containers.name(1))
+    end = eventually(lambda: head.end(1))
+    assert (end.signal, end.killed_by) == (9, KilledBy.USER)
+    eventually(lambda: head.spoken[-1].trouble == "")
     eventually(lambda: containers.left() == [])
 
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from pit_protocol.states import KilledBy
+from pit_protocol.states import KilledBy, NodeState
 from pit_protocol.tar_reader import DIRECTORY, FILE, LINK, Member, TarReader
 from pit_protocol.tar_writer import header, padding, sealed
 from pit_server.head import Head
-from tests.head.cluster import Person, Worker, ended, prepare, running
+from pit_server.services import nodes
+from tests.head.cluster import NOW, Person, Worker, an_inventory, ended, prepare, running
 
 
 @pytest.fixture
@@ -114,6 +115,23 @@ def test_what_was_lost_with_its_node_may_still_be_brought(n0: Worker, job: int, 
     assert (head.data.attempt(job, 1) / "keep/late").read_bytes() == b"late"
     for method, what in (("POST", "token"), ("GET", "tree")):
         assert ask(n0, method, job, what).json["code"] == "not_yours"
+
+
+def test_what_was_lost_is_still_brought_home_and_gets_nothing_more(
+    n0: Worker, job: int, head: Head, root: Person, anna: Person
+) -> None:
+    with head.database.write() as session:
+        nodes.set_state(session, 1, NodeState.OFFLINE, now=NOW)
+    root.ok(root.delete("/nodes/n0?lost=yes"))
+    assert anna.job(job)["outcome"] == "lost"
+    n0.hello(an_inventory())
+    for method, what in (("GET", "tree"), ("POST", "token")):
+        assert ask(n0, method, job, what).json["code"] == "not_yours"
+    assert ask(n0, "PUT", job, "tree", data=a_tar(("keep/model", FILE, b"model"))).status_code == 200
+    assert (head.data.attempt(job, 1) / "keep/model").read_bytes() == b"model"
+    anna.ok(anna.delete(f"/jobs/{job}"))
+    again = ask(n0, "PUT", job, "tree", data=a_tar(("keep/model", FILE, b"other")))
+    assert again.json["code"] == "not_yours"
 
 
 def test_users_have_no_business_there(job: int, n0: Worker, root: Person) -> None:

@@ -16,7 +16,9 @@ def test_a_gpu_in_trouble_is_not_given_away_until_it_is_well(
     troubles = [resource["trouble"] for resource in anna.get("/nodes/n0").json["resources"]]
     assert troubles == ["is used by pid 4711 (python3), 3,021 MiB", ""]
     waiting = a_placed_job("[2:a100]")
-    assert (anna.job(waiting)["state"], anna.job(waiting)["reason"]) == ("waiting", "needs 2 a100, 1 free")
+    assert anna.job(waiting)["state"] == "waiting"
+    assert anna.job(waiting)["reason"] == "needs 2 a100, 1 free, 1 out of use"
+    assert anna.job(a_placed_job("[2:gpu]@n0"))["reason"] == "needs 2 gpu, 1 free, 1 out of use"
     worker.complain()
     head.scheduling()
     assert anna.job(waiting)["state"] == "starting"

@@ -301,6 +301,28 @@ def test_only_nodes_that_the_job_may_use_are_named_with_their_trouble(
     a_node("n1", gpus={"A100": 1})
     assert anna.job(a_placed_job("[a100]@n1"))["state"] == "starting"
     sick, well = a_placed_job("[]@n0"), a_placed_job("[a100]@n1")
-    told = "waits for @n0, which is not online; node n0 takes no new processes: has no space left"
-    assert anna.job(sick)["reason"] == told
+    assert anna.job(sick)["reason"] == "node n0 takes no new processes: has no space left"
     assert anna.job(well)["reason"] == "needs 1 a100, 0 free"
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        ("draining", "waits for @n0, which is draining"),
+        ("maintenance", "waits for @n0, which is in maintenance"),
+    ],
+)
+def test_a_job_that_is_pinned_to_a_closed_node_says_how_it_is_closed(
+    root: Person,
+    anna: Person,
+    a_node: Callable[..., Worker],
+    a_placed_job: Callable[..., int],
+    state: str,
+    reason: str,
+) -> None:
+    a_node("n0")
+    a_node("n1").ail("has no space left")
+    root.ok(root.patch("/nodes/n0", state=state))
+    assert anna.job(a_placed_job("[]@n0"))["reason"] == reason
+    both = "waits for @n0, which is {}; node n1 takes no new processes: has no space left"
+    assert anna.job(a_placed_job("[]@n0,[]@n1"))["reason"] == both.format(reason.partition("which is ")[2])

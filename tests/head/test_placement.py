@@ -153,7 +153,7 @@ def test_an_offline_node_gets_no_new_job_and_its_reason_says_so(
         nodes.set_state(session, 1, NodeState.OFFLINE, now=NOW)
     number = a_waiting_job("[a100]@n0")
     head.scheduling()
-    assert anna.job(number)["reason"] == "waits for @n0, which is not online"
+    assert anna.job(number)["reason"] == "waits for @n0, which is offline"
     worker.beat()
     head.scheduling()
     assert anna.job(number)["state"] == "starting"

@@ -11,6 +11,7 @@ import pytest
 
 from pit_worker.doctor import Mark, check_disk, check_head, check_machine
 from pit_worker.engine_check import judge_gpus, judge_info, judge_versions
+from pit_worker.engine_facts import has_toolkit
 from pit_worker.settings import Settings
 from tests.worker.conftest import PYTHON_ENVIRON, Workers
 from tests.worker.stub_head import StubHead
@@ -94,11 +95,21 @@ def test_live_restore_and_controllers_are_wanted():
     assert next(judge_info(swarm)).mark is Mark.DOUBTFUL
 
 
-def test_gpus_want_the_toolkit(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("PATH", "/nowhere")
-    assert list(judge_gpus({}, has_gpus=False)) == []
-    assert [f.mark for f in judge_gpus({}, has_gpus=True)] == [Mark.BAD]
-    assert [f.mark for f in judge_gpus({"Runtimes": {"nvidia": {}}}, has_gpus=True)] == [Mark.GOOD]
+def test_gpus_want_the_toolkit(tmp_path: Path):
+    with subprocess.Popen(["sleep", "1000"], env={"PATH": f"/nowhere:{tmp_path}:/bin"}) as engine:
+        lacking = judge_gpus(has_toolkit({}, engine.pid))
+        assert (lacking.mark, lacking.text) == (
+            Mark.BAD, "there are GPUs, but no NVIDIA container toolkit",
+        )  # fmt: skip
+        assert lacking.hint.startswith("install nvidia-container-toolkit, then start the engine anew")
+        hook = tmp_path / "nvidia-container-runtime-hook"
+        hook.touch(mode=0o755)
+        assert judge_gpus(has_toolkit({}, engine.pid)).mark is Mark.GOOD
+        engine.kill()
+    assert judge_gpus(has_toolkit({}, None)).mark is Mark.DOUBTFUL
+    assert judge_gpus(has_toolkit({"Runtimes": {"nvidia": {}}}, None)).mark is Mark.GOOD
+    listed = {"DiscoveredDevices": [{"Source": "cdi", "ID": "nvidia.com/gpu=0"}]}
+    assert judge_gpus(has_toolkit(listed, None)).mark is Mark.GOOD
 
 
 def test_the_disk_of_what_is_not_there_yet_is_that_of_its_parent(tmp_path: Path):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pit_protocol.beat import Order, Wish
+from pit_protocol.beat import Order, Trouble, Wish
 from pit_protocol.states import ProcessState
 from tests.worker.conftest import Eventually, Workers
 from tests.worker.nvml.fake import GPU_IS_LOST, FakeInstance, FakeNvml
@@ -87,6 +87,25 @@ def test_who_does_not_leave_a_gpu_becomes_its_trouble_before_the_end_is_told(
     assert telling.troubles[0].reason.endswith(f"used by pid {left} (sleep), 3,021 MiB")
     nvml.set([A, B])
     eventually(lambda: troubles(head) == {})
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"), [(1, "its GPU GPU-a fails: GPU is lost"), (0, "")], ids=["failed", "succeeded"]
+)
+def test_who_failed_when_his_gpu_did_is_told_so_and_nobody_gets_it_next(
+    head: StubHead, eventually: Eventually, workers: Workers, data_root: Path, slow_nvml: FakeNvml,
+    code: int, reason: str,
+):  # fmt: skip
+    # The next look at the GPUs would come seconds later.
+    workers.start(**slow_nvml.environ)
+    run(head, f"echo begun; {WAIT}; exit {code}", "GPU-a")
+    eventually(lambda: head.log(1))
+    slow_nvml.set([replace(A, error=GPU_IS_LOST), B])
+    (data_root / "jobs/1/exit-now").touch()
+    end = eventually(lambda: head.end(1))
+    assert (end.exit_code, end.killed_by, end.reason) == (code, None, reason)
+    first = next(beat for beat in head.spoken for report in beat.reports if report.state == "ended")
+    assert first.troubles == (Trouble("GPU-a", "fails: GPU is lost"),)
 
 
 def test_a_stranger_who_was_there_before_holds_no_end_back(

@@ -16,10 +16,11 @@ from pit_worker.scribe import Scribes
 
 READ_ONLY, WRITE_ONLY = 0o444, 0o200
 NOT_FOUND = 127  # exit code of an init whose program is not there
+NO_GPUS = "the Docker engine of this node has no NVIDIA toolkit, to give GPUs"
 # What runc says, and what a person can make of it.
 _SENTENCES = (
     ('"/bin/sh"', "the image {image} has no /bin/sh, which runs commands"),
-    ("could not select device driver", "the Docker engine of this node has no NVIDIA toolkit, to give GPUs"),
+    ("could not select device driver", NO_GPUS),
     ("no space left", "this node has no space left for a container"),
     ("nvidia-container-cli", "the GPUs cannot be given to the container: {text}"),
 )

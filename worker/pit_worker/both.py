@@ -19,6 +19,10 @@ class Both:
     def trouble(self) -> str | None:
         return self._chosen.trouble
 
+    @property
+    def gpu_trouble(self) -> str | None:
+        return self._chosen.gpu_trouble
+
     def await_ready(self, ready: Callable[[], None]) -> None:
         self._chosen.await_ready(ready)
 

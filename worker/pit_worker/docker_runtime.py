@@ -17,7 +17,7 @@ from pathlib import Path
 from pit_protocol.beat import PRIVATE
 from pit_worker import crash, occupants
 from pit_worker.backoff import Backoff
-from pit_worker.beginning import Beginning, NotBegun
+from pit_worker.beginning import NO_GPUS, Beginning, NotBegun
 from pit_worker.containers import container_name, is_own, network_name
 from pit_worker.crew import Crew
 from pit_worker.engine import Engine, EngineAway, EngineRefused, Found, Image
@@ -61,7 +61,12 @@ class DockerRuntime:
 
     @property
     def trouble(self) -> str | None:
-        return self._watch.trouble
+        trouble = self._watch.trouble
+        return trouble if trouble is None else "; ".join(filter(None, (trouble, self._networks.trouble)))
+
+    @property
+    def gpu_trouble(self) -> str | None:
+        return self._watch.gpu_trouble
 
     def await_ready(self, ready: Callable[[], None]) -> None:
         def ask() -> None:
@@ -214,6 +219,8 @@ class DockerRuntime:
             # One that has ended already is told by its end, not as one that could not begin.
             tell(handle if handle is not None else _readable())
         except NotBegun as error:
+            if str(error) == NO_GPUS:
+                self._watch.refuse_gpus()
             self.remove(entry)
             tell(StartRefused(str(error)))
         except StartRefused as error:

@@ -1,7 +1,5 @@
 """What `pit-worker doctor` looks at in the Docker engine: versions, and what containers need of it."""
 
-import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,13 +7,13 @@ from typing import Any
 
 from pit_worker.doctor import Finding, Mark, check_disk
 from pit_worker.engine import Engine, EngineAway, EngineRefused
+from pit_worker.engine_facts import ENGINE_FLOOR, has_toolkit, is_too_old, parse_version
 from pit_worker.firewall import Firewall
+from pit_worker.verdicts import find_engine
 
-ENGINE_FLOOR = (20, 10)
 RUNC_FLOOR = (1, 1, 12)  # CVE-2024-21626: an image's WORKDIR leads out of the container
 BACKPORTS = "update it; a distribution may have mended an older version: its security tracker tells"
 GPU_FILES = (Path("/proc/driver/nvidia/gpus"), Path("/dev/nvidia0"))
-HOOK = "nvidia-container-runtime-hook"
 LIVE_RESTORE = 'put {"live-restore": true} into /etc/docker/daemon.json, then `systemctl reload docker`'
 
 
@@ -37,19 +35,21 @@ def _check(engine: Engine) -> Iterator[Finding]:
     yield from judge_versions(version)
     yield from judge_info(info)
     yield check_disk("disk of the images", Path(info.get("DockerRootDir", "/")))
-    yield from judge_gpus(info, has_gpus=any(file.exists() for file in GPU_FILES))
+    if any(file.exists() for file in GPU_FILES):
+        daemon = find_engine()
+        yield judge_gpus(has_toolkit(info, daemon and daemon.pid))
 
 
 def judge_versions(version: dict[str, Any]) -> Iterator[Finding]:
     told = str(version.get("Version", ""))
-    is_old = _numbers(told) < ENGINE_FLOOR
+    is_old = is_too_old(told)
     floor = ".".join(map(str, ENGINE_FLOOR))
-    hint = f"pit needs {floor} or newer" if is_old else ""
+    hint = f"pit needs {floor} or newer; until then the node takes no processes" if is_old else ""
     yield Finding("engine", Mark.BAD if is_old else Mark.GOOD, f"Docker {told} answers", hint)
     runc = next((c["Version"] for c in version.get("Components", ()) if c["Name"] == "runc"), "")
     if not runc:
         yield Finding("runc", Mark.DOUBTFUL, "the engine does not tell its version", BACKPORTS)
-    elif _numbers(runc) < RUNC_FLOOR:
+    elif parse_version(runc) < RUNC_FLOOR:
         hole = f"{runc} is older than {'.'.join(map(str, RUNC_FLOOR))}, which closed CVE-2024-21626"
         yield Finding("runc", Mark.DOUBTFUL, hole, BACKPORTS)
     else:
@@ -77,14 +77,15 @@ def judge_info(info: dict[str, Any]) -> Iterator[Finding]:
         yield Finding("cgroup", Mark.GOOD, f"version {version}, with memory, pids and cpu")
 
 
-def judge_gpus(info: dict[str, Any], *, has_gpus: bool) -> Iterator[Finding]:
-    if not has_gpus:
-        return
-    if "nvidia" in info.get("Runtimes", {}) or shutil.which(HOOK):
-        yield Finding("gpus", Mark.GOOD, "the NVIDIA container toolkit is there")
-    else:
-        hint = "install nvidia-container-toolkit, then start the engine anew"
-        yield Finding("gpus", Mark.BAD, "there are GPUs, but no NVIDIA container toolkit", hint)
+def judge_gpus(has: bool | None) -> Finding:
+    """Whether the engine has NVIDIA's toolkit; None: that is not known."""
+    if has:
+        return Finding("gpus", Mark.GOOD, "the NVIDIA container toolkit is there")
+    if has is None:
+        hint = "run this as root; a container with a GPU shows it, too"
+        return Finding("gpus", Mark.DOUBTFUL, "whether the engine can give GPUs cannot be seen", hint)
+    hint = "install nvidia-container-toolkit, then start the engine anew; until then no GPU is given away"
+    return Finding("gpus", Mark.BAD, "there are GPUs, but no NVIDIA container toolkit", hint)
 
 
 def check_firewall(firewall: Firewall) -> Finding:
@@ -96,8 +97,3 @@ def check_firewall(firewall: Firewall) -> Finding:
         return Finding("firewall", Mark.GOOD, "private networks do not reach this node")
     hint = "the worker makes it when it starts and before each new network; its log says what went wrong"
     return Finding("firewall", Mark.DOUBTFUL, "none around private networks", hint)
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
-    return tuple(int(part or 0) for part in found.groups()) if found else ()

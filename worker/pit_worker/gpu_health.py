@@ -71,6 +71,19 @@ class Health:
                     left[unit] = pids
         return left
 
+    def find_ailment(self, units: Sequence[str]) -> str:
+        """What its driver says of one of them that is not well; who is on it does not count."""
+        for unit in units:
+            try:
+                self._driver.renew()
+                self._hear()
+                self._driver.users(unit)
+            except Ailing as ailing:
+                return f"its GPU {unit} {ailing}"
+            if unit in self._xids:
+                return f"its GPU {unit} {_render_xid(self._xids[unit])}"
+        return ""
+
     def condemn(self, left: Mapping[str, set[int]]) -> None:
         """From the next look on these count as strangers, whosever they were."""
         for unit, pids in left.items():

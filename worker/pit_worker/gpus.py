@@ -14,10 +14,10 @@ from pit_protocol.beat import Resource, Trouble, Usage
 from pit_worker.entry import Entry, Key
 from pit_worker.gpu_health import Health
 from pit_worker.loop import Call, Loop
-from pit_worker.nvml import Driver, NoDriver
+from pit_worker.nvml import MAX_REASON, Driver, NoDriver
 from pit_worker.process import Process
 from pit_worker.usage import Means, Owners
-from pit_worker.vacating import Left, Vacating
+from pit_worker.vacating import Left, Vacated, Vacating
 
 HASTE = float(os.environ.get("PIT_GPU_HASTE", "1"))  # a test lets the next three go by faster
 LOOK_S = 10.0 / HASTE  # between two looks at what ails them
@@ -54,18 +54,34 @@ class Watch:
         threading.Thread(target=self._serve, args=(self._list_entries(),), name="gpus", daemon=True).start()
         self._loop.after(FIND_S, self._give_up)
 
-    def vacate(self, units: Sequence[str], then: Call) -> None:
+    def tell(self, common: str | None) -> tuple[Trouble, ...] | None:
+        """All troubles, with one that they have in `common`; None as long as not all is known."""
+        if common is None or self.troubles is None or not common:
+            return self.troubles if common is not None else None
+        own = {trouble.unit: f"; {trouble.reason}" for trouble in self.troubles}
+        return tuple(Trouble(unit, (common + own.get(unit, ""))[:MAX_REASON]) for unit in self._units)
+
+    def vacate(self, units: Sequence[str], then: Vacated) -> None:
         """Call `then` when nobody computes on these any more, or when that has become their trouble."""
         known = tuple(unit for unit in units if unit in self._units)
         if known:
             Vacating(self._loop, self, known, then).begin()
         else:
-            then()
+            then("")
 
-    def find_left(self, units: Sequence[str], answer: Callable[[Left], None]) -> None:
+    def find_left(self, units: Sequence[str], answer: Callable[[Left, str], None]) -> None:
+        entries = self._list_entries()
+
+        def tell(left: Left, ailment: str, troubles: tuple[Trouble, ...] | None) -> None:
+            if troubles is not None:
+                self._note(troubles)
+            answer(left, ailment)
+
         def find_out(_: Driver, health: Health) -> Call:
-            left = health.list_left(units)
-            return lambda: answer(left)
+            left, ailment = health.list_left(units), health.find_ailment(units)
+            # Before the end is told: else the next process gets it.
+            troubles = health.look(Owners.of(entries).owns) if ailment else None
+            return lambda: tell(left, ailment, troubles)
 
         self._tasks.put(find_out)
 

@@ -14,7 +14,8 @@ from pit_worker.subnets import choose, read_routes
 
 OVERLAPS = "overlap"  # in what the engine says of a subnet that is in use
 TRIES = 100
-FULL = "this node has no addresses left for another network; `network_pool` in its worker.toml gives more"
+MORE = "`network_pool` in its worker.toml gives more"
+FULL = "no addresses are left for another network"
 
 
 class Networks:
@@ -26,21 +27,33 @@ class Networks:
         self._pools = pools
         self._firewall = firewall
         self._users: dict[str, set[Key]] = {}
+        self._starved: set[Key] = set()  # who waits for a network until there are addresses again
         self._lock = threading.Lock()  # never held while the engine is asked
         self._gate = threading.Lock()  # so that one is not made twice, nor removed while it is made
 
+    @property
+    def trouble(self) -> str:
+        """Why there can be no more of them; empty if there can."""
+        return f"{FULL}; {MORE}" if self._starved else ""
+
     def hold(self, name: str, key: Key, labels: Mapping[str, str], containers: int = 1) -> None:
-        """See that it is there for so many, and stays while `key` holds it; raises StartRefused."""
+        """See that it is there for so many, and stays while `key` holds it.
+
+        Raises StartRefused, or OSError while all addresses are taken.
+        """
         with self._gate:
             self.note(name, key)
             try:
                 if not self._engine.has_network(name):
                     self._firewall.keep_up()
-                    self._add(name, labels, containers)
+                    self._add(name, labels, containers, key)
+                self._starved.discard(key)
             except EngineRefused as error:
                 raise StartRefused(f"its network could not be made: {error}") from error
 
-    def _add(self, name: str, labels: Mapping[str, str], containers: int) -> None:
+    def _add(self, name: str, labels: Mapping[str, str], containers: int, key: Key) -> None:
+        if not any(choose(self._pools, containers, (), name)):
+            raise StartRefused(f"this node never has addresses for {containers} containers; {MORE}")
         taken = [*read_routes(), *self._engine.list_subnets()]
         for subnet in islice(choose(self._pools, containers, taken, name), TRIES):
             try:
@@ -51,7 +64,8 @@ class Networks:
                     raise
             else:
                 return
-        raise StartRefused(FULL)
+        self._starved.add(key)
+        raise OSError(f"{FULL}: {MORE}")
 
     def note(self, name: str, key: Key) -> None:
         """One that runs already holds it."""
@@ -63,6 +77,7 @@ class Networks:
             with self._lock:
                 users = self._users.get(name, set())
                 users.discard(key)
+                self._starved.discard(key)
                 if users:
                     return
                 self._users.pop(name, None)

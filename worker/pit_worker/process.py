@@ -31,6 +31,7 @@ class Process:
     end: End | None = None
     timer: Timer | None = None
     presses: int = 0
+    is_stubborn: bool = False  # something of it has outlasted SIGKILL for long
     tries: int = 0  # to start it
     lack: str = ""  # why the last one did not succeed, or what it wrote is not on the head
     image: str = ""  # by its digest, of a container

@@ -20,9 +20,11 @@ from pit_worker.loop import Loop
 from pit_worker.process import Process
 from pit_worker.runtime import Runtime
 from pit_worker.spool import Spool
+from pit_worker.vacating import Vacated
 
 STARTS_AT_ONCE = 4  # per turn of the loop, so that a large order does not hold up the rest
-STUBBORN = 100  # presses after which an unkillable process is worth a line in the log
+HASTE = float(os.environ.get("PIT_WATCH_HASTE", "1"))  # a test lets the next go by faster
+STUBBORN_S = 60.0 / HASTE  # after SIGKILL: what is there then ails its node
 MOST_PAUSE_S = 15.0  # between two tries to start a process
 LINGER_S = 0.05  # between the end of a command and looking for what it left
 UNKNOWN = "the worker does not know this process"
@@ -41,10 +43,10 @@ class Processes:
         inotify: Inotify,
         boot_id: str,
         changed: Callable[[], None],
-        vacate: Callable[[Sequence[str], Callable[[], None]], None],
+        vacate: Callable[[Sequence[str], Vacated], None],
         carrier: Carrier,
     ) -> None:
-        """`vacate` calls back when GPUs are idle, and may be given to others."""
+        """`vacate` calls back when GPUs are idle, and may be given to others, with what ails one of them."""
         self._loop = loop
         self._spool = spool
         self._runtime = runtime
@@ -57,6 +59,14 @@ class Processes:
         self._waiting: deque[Process] = deque()
         self._forgotten: set[Key] = set()
         self.known: dict[Key, Process] = {}
+
+    @property
+    def trouble(self) -> str:
+        """Why no others should come: what holds its own beyond SIGKILL may hold theirs, too."""
+        count = sum(process.is_stubborn and not process.end for process in self.known.values())
+        if count > 1:
+            return f"{count} processes that were killed do not end: they hang in the kernel, or are frozen"
+        return "a process that was killed does not end: it hangs in the kernel, or is frozen" if count else ""
 
     def recover(self) -> None:
         """Take up what an earlier worker left: adopt what runs, end what does not."""
@@ -271,10 +281,11 @@ class Processes:
         """Ask all of its tree to end; by force once the grace that began at `since` is over."""
         spec = process.entry.intent.spec
         grace_s = spec.grace_s if spec else 0.0
-        rest_s = min(grace_s, max(0.0, since + grace_s - time.time()))
+        rest_s = min(grace_s, since + grace_s - time.time())
+        # In the past, where an earlier worker has tried already.
         process.kill_at = time.monotonic() + rest_s
         self._runtime.signal(process.entry, signal.SIGTERM)
-        self._press_later(process, rest_s)
+        self._press_later(process, max(0.0, rest_s))
 
     def _press(self, process: Process) -> None:
         """See to it that nothing of a process is left; comes back by timer until that is so."""
@@ -286,11 +297,14 @@ class Processes:
             spec = process.entry.intent.spec
             process.is_vacating = True
             units = spec.units if spec else ()
-            self._vacate(units, lambda: self._bring_home(process, self._read_end(process)))
+            self._vacate(units, lambda ailment: self._bring_home(process, self._read_end(process, ailment)))
             return
         process.presses += 1
-        if process.presses == STUBBORN and left and rest_s <= 0:
-            log.error("process %s: %d of its tree cannot be killed", process.key, left)
+        if left and rest_s <= -STUBBORN_S and not process.is_stubborn:
+            process.is_stubborn = True
+            job = process.entry.intent.spec.job if process.entry.intent.spec else "unknown"
+            log.error("process %s of job %s: %d of its tree cannot be killed", process.key, job, left)
+            self._changed()
         pace_s = min(0.005 * 2 ** min(process.presses, 8), 1.0)
         self._press_later(process, min(pace_s, rest_s) if rest_s > 0 else pace_s)
 
@@ -299,10 +313,13 @@ class Processes:
             process.timer.cancel()
         process.timer = self._loop.after(delay_s, partial(self._press, process))
 
-    def _read_end(self, process: Process) -> End:
+    def _read_end(self, process: Process, ailment: str) -> End:
         # Whoever gets the claim now: the supervisor ended without, so its command never ran.
         if not process.entry.claim():
-            return process.end_by_itself()
+            end = process.end_by_itself()
+            # A program says many things when its GPU has gone; this is why.
+            is_failure = end.exit_code and not end.killed_by and not end.reason
+            return replace(end, reason=ailment) if ailment and is_failure else end
         if process.stop:
             return End(time.time(), killed_by=process.stop.killed_by, reason="stopped before it began")
         return End(time.time(), killed_by=KilledBy.WORKER, reason="its supervisor could not start")

@@ -29,6 +29,10 @@ class Runtime(Protocol):
     def trouble(self) -> str | None:
         """Why no processes can be started now; empty if they can, None if that is not known yet."""
 
+    @property
+    def gpu_trouble(self) -> str | None:
+        """Why no process can be given a GPU, as a predicate; empty and None as above."""
+
     def await_ready(self, ready: Callable[[], None]) -> None:
         """Call `ready`, in the loop, once processes can be run at all."""
 
@@ -73,6 +77,7 @@ class LocalRuntime:
     """Processes of this machine, each in a session (and a cgroup where that may be) of its own."""
 
     trouble: str | None = ""
+    gpu_trouble: str | None = ""
 
     def __init__(self, search_path: str, own_cgroup: Path | None) -> None:
         self._search_path = search_path

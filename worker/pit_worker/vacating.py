@@ -16,23 +16,25 @@ VACATE_S = 30.0 / HASTE  # for which the end of a process is held back
 PACE_S = 0.5 / HASTE  # between two looks
 
 Left = Mapping[str, set[int]]  # unit -> process ids
+Vacated = Callable[[str], None]  # told what ails one of them, or nothing
 
 
 class Gpus(Protocol):
     """What is asked; answers come in the loop."""
 
-    def find_left(self, units: Sequence[str], answer: Callable[[Left], None]) -> None: ...
+    def find_left(self, units: Sequence[str], answer: Callable[[Left, str], None]) -> None: ...
     def condemn(self, left: Left, then: Call) -> None: ...
 
 
 class Vacating:
     """One wait; it is over when all are idle, or when who is left has become their trouble."""
 
-    def __init__(self, loop: Loop, gpus: Gpus, units: Sequence[str], then: Call) -> None:
+    def __init__(self, loop: Loop, gpus: Gpus, units: Sequence[str], then: Vacated) -> None:
         self._loop = loop
         self._gpus = gpus
         self._units = units
-        self._then: Call | None = then
+        self._then: Vacated | None = then
+        self._ailment = ""
         self._until = time.monotonic() + VACATE_S
 
     def begin(self) -> None:
@@ -43,7 +45,8 @@ class Vacating:
     def _ask(self) -> None:
         self._gpus.find_left(self._units, self._on_answer)
 
-    def _on_answer(self, left: Left) -> None:
+    def _on_answer(self, left: Left, ailment: str) -> None:
+        self._ailment = self._ailment or ailment
         if not left:
             self._end()
         elif time.monotonic() < self._until:
@@ -54,4 +57,4 @@ class Vacating:
     def _end(self) -> None:
         then, self._then = self._then, None
         if then:
-            then()
+            then(self._ailment)

@@ -5,6 +5,7 @@ import socket
 import struct
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from pit_protocol.states import KilledBy
 from pit_worker.engine import Found
@@ -15,6 +16,13 @@ PID_FILE = Path("/run/docker.pid")
 AFTERMATH_S = 60.0  # after its own start the engine ends what it may not keep
 REMOVED = "its container was removed by somebody else"
 RESTARTED = "the Docker daemon was started anew and ended it; with `live-restore` it would have gone on"
+
+
+class EngineProcess(NamedTuple):
+    """The engine from one start to the next."""
+
+    pid: int
+    start_time: int  # in ticks since boot
 
 
 def judge(
@@ -39,12 +47,18 @@ def judge(
 
 def engine_started_at() -> float | None:
     """When the engine of this machine was started; None where that cannot be seen."""
+    engine = find_engine()
+    if engine is None:
+        return None
+    age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - engine.start_time / os.sysconf("SC_CLK_TCK")
+    return time.time() - age_s
+
+
+def find_engine() -> EngineProcess | None:
+    """The engine of this machine; None where it cannot be seen."""
     pid = _engine_pid()
     stat = read_stat(pid) if pid else None
-    if stat is None:
-        return None
-    age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - stat.start_time / os.sysconf("SC_CLK_TCK")
-    return time.time() - age_s
+    return EngineProcess(pid, stat.start_time) if pid and stat else None
 
 
 def _engine_pid() -> int | None:

@@ -242,13 +242,19 @@ class Worker:
         if speech.tells_end:
             crash.point("before-end-report")
         self._is_speaking = True
-        beat = speech.to_beat(self._welcome.epoch, self._boot_id, max(self.seen, 0), self._gpus.troubles)
+        troubles = self._gpus.tell(self._runtime.gpu_trouble)
+        beat = speech.to_beat(self._welcome.epoch, self._boot_id, max(self.seen, 0), troubles)
         beat = replace(beat, trouble=self._trouble())
         self._voices.say(beat, speech)
 
     def _trouble(self) -> str | None:
         """Why the node takes no new processes; None before all has been looked at."""
-        found = (self._runtime.trouble, self._disks.trouble, self._carrier.trouble)
+        found = (
+            self._runtime.trouble,
+            self._disks.trouble,
+            self._processes.trouble,
+            self._carrier.trouble,
+        )
         return None if None in found else "; ".join(filter(None, found))
 
     def _usage(self, report: Report) -> Usage | None:

@@ -54,9 +54,14 @@ def change(name: str) -> dict[str, Any]:
 @blueprint.delete("/<name>")
 @allow(Who.ADMIN)
 def remove(name: str) -> dict[str, Any]:
-    with deed("remove", f"node:{name}") as session:
-        nodes.remove(session, nodes.find(session, name, lock=True), now=time.time())
-    return {"name": name}
+    now = time.time()
+    if request.args.get("lost") != "yes":
+        with deed("remove", f"node:{name}") as session:
+            nodes.remove(session, nodes.find(session, name, lock=True), now=now)
+        return {"name": name, "lost": []}
+    with deed("remove as lost", f"node:{name}") as session:
+        numbers = nodes.give_up(session, name, now=now, actor=caller().actor)
+    return {"name": name, "lost": numbers}
 
 
 @blueprint.put("/<name>/groups/<group>")

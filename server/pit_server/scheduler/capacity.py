@@ -31,6 +31,8 @@ class NodeView:
     units: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # kind -> units
     labels: Mapping[str, str] = field(default_factory=dict)
     trouble: str = ""  # why it takes no new processes though it is online
+    state: str = "online"  # as people are told
+    sick: Mapping[str, int] = field(default_factory=dict)  # kind -> how many of its units are in trouble
 
 
 @dataclass(frozen=True)

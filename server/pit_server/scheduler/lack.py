@@ -1,23 +1,30 @@
 """Saying in words what a request lacks."""
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 from pit_grammar import ProcessGroup, Request
-from pit_server.scheduler.capacity import EVERYTHING, Access, NodeView, Room
+from pit_server.scheduler.capacity import ANY_GPU, EVERYTHING, Access, NodeView, Room
 from pit_server.scheduler.fit import fit
 
 _NONE_ONLINE = "no node is online"
 _CLOSED = " for you; others are kept for groups that you are no member of"
 
 
-def describe_lack(request: Request, rooms: Mapping[int, Room], access: Access = EVERYTHING) -> str:
-    """What is missing to start the request now; empty if nothing is."""
+def describe_lack(
+    request: Request, rooms: Mapping[int, Room], access: Access = EVERYTHING, nodes: Sequence[NodeView] = ()
+) -> str:
+    """What is missing to start the request now; empty if nothing is. `nodes` are all that there are."""
     trial = dict(rooms)
     if fit(request, trial, access) is not None:
         return ""
     for group in request.groups:
         allowed = [room for room in rooms.values() if room.allows(group, access)]
-        if lack := _group_lack(group, allowed, access):
+        sick = _count_sick(group, nodes, access)
+        lack = (
+            _group_lack(group, allowed, access, sick) if allowed else _describe_absence(group, nodes, access)
+        )
+        if lack:
             return lack
     return "waits for room for all its processes at once"
 
@@ -27,9 +34,8 @@ def add_troubles(lack: str, request: Request, nodes: Iterable[NodeView], access:
     sick = [node for node in nodes if node.trouble and _is_wanted(node, request, access)]
     if not sick:
         return lack
-    more = f"; and {len(sick) - 1} more" if len(sick) > 1 else ""
-    told = f"node {sick[0].name} takes no new processes: {sick[0].trouble}{more}"
-    return told if lack == _NONE_ONLINE else f"{lack}; {told}"
+    told = _tell_trouble(sick)
+    return told if lack == _NONE_ONLINE or told.startswith(lack) else f"{lack}; {told}"
 
 
 def _is_wanted(node: NodeView, request: Request, access: Access) -> bool:
@@ -55,14 +61,40 @@ def refuse_reason(request: Request, nodes: Iterable[NodeView], access: Access = 
     return ""
 
 
-def _group_lack(group: ProcessGroup, rooms: list[Room], access: Access) -> str:
-    if not rooms:
-        return f"waits for {group.placement}, which is not online" if group.placement else _NONE_ONLINE
+def _tell_trouble(sick: Sequence[NodeView]) -> str:
+    more = f"; and {len(sick) - 1} more" if len(sick) > 1 else ""
+    return f"node {sick[0].name} takes no new processes: {sick[0].trouble}{more}"
+
+
+def _describe_absence(group: ProcessGroup, nodes: Sequence[NodeView], access: Access) -> str:
+    """Why none of the nodes where the group may run takes it."""
+    if group.placement is None:
+        return _NONE_ONLINE
+    wanted = [node for node in nodes if Room(node).allows(group, access)]
+    if wanted and all(node.trouble for node in wanted):
+        return _tell_trouble(wanted)
+    states = {node.state for node in wanted}
+    state = states.pop() if len(states) == 1 else "not online"
+    return f"waits for {group.placement}, which is {'in ' if state == 'maintenance' else ''}{state}"
+
+
+def _count_sick(group: ProcessGroup, nodes: Sequence[NodeView], access: Access) -> Counter[str]:
+    """How many units of each kind would be there for the group were they not in trouble."""
+    sick: Counter[str] = Counter()
+    for node in nodes:
+        if node.sick and node.state == "online" and Room(node).allows(group, access):
+            sick.update(node.sick)
+    sick[ANY_GPU] = sick.total()
+    return sick
+
+
+def _group_lack(group: ProcessGroup, rooms: list[Room], access: Access, sick: Mapping[str, int]) -> str:
     for need in group.gpus:
         wanted = need.low * group.count.low
         free = sum(room.free(need.kind, access) for room in rooms)
         if free < wanted:
-            return f"needs {wanted} {need.kind}, {free} free"
+            out_of_use = f", {sick[need.kind]} out of use" if sick[need.kind] else ""
+            return f"needs {wanted} {need.kind}, {free} free{out_of_use}"
     wanted_cpu = (group.cpu_milli or 0) * group.count.low
     free_cpu = sum(room.cpu_milli for room in rooms)
     if free_cpu < wanted_cpu:

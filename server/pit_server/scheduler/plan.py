@@ -63,7 +63,8 @@ def plan(queue: Iterable[Waiting], nodes: Sequence[NodeView], idle: Sequence[Nod
             placements.append(JobPlacement(number, placed))
             continue
         # What became impossible since it was accepted is told as such.
-        lack = (refuse_reason(request, idle, access) if idle else "") or describe_lack(request, rooms, access)
+        impossible = refuse_reason(request, idle, access) if idle else ""
+        lack = impossible or describe_lack(request, rooms, access, idle)
         reasons[number] = Reason(add_troubles(lack, request, idle, access)) if lack else _behind(reasons)
         known[request, access] = Reason("waits behind {job}, which needs the same", number)
         for group in request.groups:

@@ -7,11 +7,11 @@ from sqlalchemy import select, update
 
 from pit_protocol.beat import Beat, ChunkHead, Report
 from pit_protocol.problem import Problem
-from pit_protocol.states import PROCESS_MOVES, NodeState, ProcessEvent, ProcessState
+from pit_protocol.states import PROCESS_MOVES, KilledBy, NodeState, ProcessEvent, ProcessState
 from pit_server.bells import job_bell
 from pit_server.db.database import AnyRow, Database
 from pit_server.db.models import IS_LIVE, Attempt, Node, Process
-from pit_server.services import audit, nodes, settling, usage
+from pit_server.services import audit, losses, nodes, settling, tokens, usage
 from pit_server.services.inputs import storable
 from pit_server.services.orders import stream_of
 from pit_server.services.tokens import Caller
@@ -29,8 +29,9 @@ def receive(
     ids = {report.process for report in beat.reports} | {chunk.process for chunk in beat.chunks}
     with database.read() as session:
         node = session.execute(
-            select(Node.epoch, Node.state, Node.trouble).where(Node.id == caller.node_id)
+            select(Node.epoch, Node.state, Node.trouble, Node.removed_at).where(Node.id == caller.node_id)
         ).one()
+        over = losses.list_over(session, caller.node_id, _list_running(beat)) if beat.is_whole else []
         known = nodes.troubles_of(session, caller.node_id) if beat.troubles is not None else {}
         mine = {
             row.id: row
@@ -41,6 +42,7 @@ def receive(
                     Process.node_id,
                     Process.state,
                     Process.reason,
+                    Process.killed_by,
                     Process.group_index,
                     Process.process_index,
                     Attempt.number.label("attempt"),
@@ -68,9 +70,26 @@ def receive(
         _take_in(
             database, caller, node.state, sorted(news, key=lambda report: mine[report.process].job_id), now
         )
+    if over or (node.removed_at and beat.is_whole and not beat.reports):
+        _clear_up(database, caller, over, is_removed=bool(node.removed_at and not beat.reports), now=now)
     # After the reports, so that who follows the log sees a start before the output that came with it.
     database.bells.ring(rung)
     return has_room
+
+
+def _list_running(beat: Beat) -> set[int]:
+    return {report.process for report in beat.reports if report.state is not ProcessState.ENDED}
+
+
+def _clear_up(
+    database: Database, caller: Caller, over: Sequence[int], *, is_removed: bool, now: float
+) -> None:
+    """Free what lost processes held that are no longer there; one that was removed has no more to say."""
+    with database.write() as session:
+        settling.release(session, over, now=now)
+        if is_removed:
+            tokens.revoke_all(session, node_id=caller.node_id)
+            audit.note(session, caller.actor, "has left", caller.actor, now=now)
 
 
 def _note_troubles(
@@ -153,7 +172,8 @@ def _store_all(
 
 def _store(data: DataRoot, row: AnyRow, head: ChunkHead, chunk: bytes) -> str:
     """Append a chunk to its log; the bell to ring, or none where bytes before it are missing."""
-    if row.state == ProcessState.ENDED:
+    # What a lost one wrote before it was stopped is still welcome.
+    if row.state == ProcessState.ENDED and row.killed_by != KilledBy.NODE:
         return ""
     stream = stream_of(data, row.job_id, row.attempt, row.group_index, row.process_index)
     return job_bell(row.job_id) if stream.append(chunk, head.at, head.offset) else ""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import or_, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from pit_protocol.problem import Problem
@@ -33,6 +33,10 @@ class Load:
         return Domain(self.directory, self.label, self.ownership)
 
 
+# Who took it for lost might be wrong; what it has done is its user's all the same.
+_IS_LOST = (Job.outcome == Outcome.LOST) & Job.removed_at.is_(None)
+
+
 def find(
     database: Database,
     caller: Caller,
@@ -48,7 +52,6 @@ def find(
 
     Where the caller only `brings` something, it may also be one that was lost with its node.
     """
-    is_open = or_(IS_LIVE, Job.outcome == Outcome.LOST) if brings else IS_LIVE
     with database.read() as session:
         current = session.execute(select(Node.epoch).where(Node.id == caller.node_id)).scalar_one()
         if current != epoch:
@@ -58,7 +61,7 @@ def find(
             .join(Job, Job.id == Attempt.job_id)
             .join(Process, Process.attempt_id == Attempt.id)
             .where(Attempt.job_id == job, Attempt.number == attempt, Job.attempt == attempt)
-            .where(Process.node_id == caller.node_id, is_open)
+            .where(Process.node_id == caller.node_id, IS_LIVE | _IS_LOST if brings else IS_LIVE)
             .limit(1)
         ).one_or_none()
         if row is not None:

@@ -158,7 +158,7 @@ def move_process(
     return True
 
 
-_PROCESS = select(
+PROCESSES = select(
     Process.id,
     Process.job_id,
     Process.attempt_id,
@@ -171,10 +171,10 @@ _PROCESS = select(
 
 
 def get_process(session: Session, process_id: int) -> AnyRow | None:
-    return session.execute(_PROCESS.where(Process.id == process_id)).one_or_none()
+    return session.execute(PROCESSES.where(Process.id == process_id)).one_or_none()
 
 
 def list_live(session: Session, number: int) -> Sequence[AnyRow]:
     """The job's processes that have not ended."""
-    query = _PROCESS.where(Process.job_id == number, IS_LIVE)
+    query = PROCESSES.where(Process.job_id == number, IS_LIVE)
     return session.execute(query.order_by(Process.id)).all()

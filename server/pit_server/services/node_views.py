@@ -44,7 +44,7 @@ def is_open(node: Node) -> bool:
 
 
 def _is_in_service(node: Node) -> bool:
-    return bool(node.state == node.service == NodeState.ONLINE)
+    return bool(node.state == node.service == NodeState.ONLINE and node.removed_at is None)
 
 
 def views(session: Session, *, idle: bool = False) -> list[NodeView]:
@@ -54,6 +54,7 @@ def views(session: Session, *, idle: bool = False) -> list[NodeView]:
     used = _used(session) if not idle else {}
     taken = _taken_units(session) if not idle else {}
     units = _units(session, with_trouble=idle)
+    sick = _sick(session) if idle else {}
     result = []
     for node in nodes:
         processes, cpu, memory = used.get(node.id, (0, 0, 0))
@@ -71,6 +72,8 @@ def views(session: Session, *, idle: bool = False) -> list[NodeView]:
                 free,
                 dict(node.labels),
                 node.trouble if _is_in_service(node) else "",
+                shown_state(node),
+                sick.get(node.id, {}),
             )
         )
     return result
@@ -147,6 +150,17 @@ def _units(session: Session, *, with_trouble: bool) -> dict[int, dict[str, list[
     ):
         units[row.node_id][names.kind(row.kind)].append(row.unit)
     return units
+
+
+def _sick(session: Session) -> dict[int, dict[str, int]]:
+    """Per node and kind, how many units are not given away for their trouble."""
+    names = Names(session)
+    sick: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for row in session.execute(
+        select(Resource.node_id, Resource.kind).where(Resource.is_present, Resource.trouble != "")
+    ):
+        sick[row.node_id][names.kind(row.kind)] += 1
+    return sick
 
 
 def _group_names(session: Session, kept: type[NodeGroup] | type[ResourceGroup]) -> dict[int, list[str]]:

@@ -13,7 +13,7 @@ from pit_protocol.states import NodeState
 from pit_server.bells import SCHEDULER, STATUS
 from pit_server.db.database import change_orders, ring_after_commit
 from pit_server.db.models import IS_LIVE, Group, Node, NodeGroup, Process, Resource, ResourceGroup
-from pit_server.services import aliases, names, tokens
+from pit_server.services import aliases, losses, names, tokens
 from pit_server.services.inputs import check_text, storable
 from pit_server.services.properties import Property, read_count, read_text
 
@@ -22,6 +22,7 @@ MAX_LABELS = 100
 MAX_INDEX = 1_000_000  # of a node's resources; more than any has
 SERVICES = (NodeState.ONLINE, NodeState.DRAINING, NodeState.MAINTENANCE)
 LABEL = "label."
+_FORCE = "`pit remove node:{} --lost` takes them for lost, and should it return it is told to stop them"
 ADDRESS = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?|::[0-9a-f:.]*")
 
 
@@ -68,6 +69,8 @@ def add(session: Session, name: str, *, now: float) -> Node:
     if node is None:
         node = Node(name=name, labels={}, epoch=0, cores=0, memory_mib=0)
         session.add(node)
+    else:
+        tokens.revoke_all(session, node_id=node.id)  # one that was gone may have kept its own
     node.state, node.since, node.service, node.removed_at = NodeState.NEW, now, NodeState.ONLINE, None
     session.flush()
     return node
@@ -122,8 +125,43 @@ def set_properties(
 
 def remove(session: Session, node: Node, *, now: float) -> None:
     """Remove a node on which nothing runs; its worker's token ends."""
-    _check_empty(session, node, f"`pit remove node:{node.name} --drain` waits for their end")
+    way_out = f"`pit remove node:{node.name} --drain` waits for their end"
+    if node.state != NodeState.ONLINE:
+        way_out += f"; if the node will never come back, {_FORCE.format(node.name)}"
+    _check_empty(session, node, way_out)
     tokens.revoke_all(session, node_id=node.id)
+    _take_out(session, node, now=now)
+
+
+def give_up(session: Session, name: str, *, now: float, actor: str) -> list[int]:
+    """Remove a node that is gone, with all that ran there; the numbers of the jobs that are lost.
+
+    If it comes back its worker may still speak, to be told what to stop.
+    """
+    # Not locked yet: whoever locks jobs and nodes in one transaction takes the jobs first.
+    node = find(session, name)
+    if node.state == NodeState.ONLINE:
+        raise _there(node)
+    reason = f"its node {name} was removed by {actor}, as one that does not come back"
+    numbers = losses.give_up(session, node.id, reason, now=now, actor=actor)
+    session.refresh(node, with_for_update=True)
+    if node.state == NodeState.ONLINE:
+        raise _there(node)
+    tokens.revoke_all(session, node_id=node.id, only_codes=bool(numbers))
+    _take_out(session, node, now=now)
+    return numbers
+
+
+def _there(node: Node) -> Problem:
+    return Problem(
+        "is_online",
+        f"node {node.name} is there: nothing that runs on it is given up",
+        f"`pit remove node:{node.name} --drain` waits for the end of its processes",
+        status=409,
+    )
+
+
+def _take_out(session: Session, node: Node, *, now: float) -> None:
     session.execute(delete(NodeGroup).where(NodeGroup.node_id == node.id))
     resources = select(Resource.id).where(Resource.node_id == node.id)
     session.execute(delete(ResourceGroup).where(ResourceGroup.resource_id.in_(resources)))
@@ -210,7 +248,8 @@ def _check_empty(session: Session, node: Node, way_out: str) -> None:
         select(Process.job_id).where(Process.node_id == node.id, IS_LIVE).distinct().order_by(Process.job_id)
     )
     if running := list(session.execute(query).scalars()):
-        why = f"{names.jobs(running)} processes there"
+        silent = ", and it is offline" if node.state == NodeState.OFFLINE else ""
+        why = f"{names.jobs(running)} processes there{silent}"
         raise names.in_use(f"node {node.name}", why, way_out)
 
 

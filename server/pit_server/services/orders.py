@@ -1,7 +1,7 @@
 """What a node is told: all that should run there, and what of its reports is settled."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from sqlalchemy import select
@@ -29,25 +29,30 @@ from pit_server.store.logs import LogStream
 from pit_server.store.paths import DataRoot, relative_paths
 
 LEASE_PART = 0.9  # so that processes have ended on their node before the head takes them for lost
-_COLUMNS = (
-    Process.id,
-    Process.job_id,
-    Process.attempt_id,
-    Process.group_index,
-    Process.process_index,
-    Process.rank,
-    Process.state,
-    Process.stop_by,
-    Attempt.number.label("attempt"),
-    Attempt.master_port,
-    Attempt.network,
-    Process.host,
-    Job.command,
-    Job.image,
-    Job.user_id,
-    Job.submission_key,
-    Job.variables,
-    User.name.label("user"),
+_ROWS = (
+    select(
+        Process.id,
+        Process.job_id,
+        Process.attempt_id,
+        Process.group_index,
+        Process.process_index,
+        Process.rank,
+        Process.state,
+        Process.stop_by,
+        Attempt.number.label("attempt"),
+        Attempt.master_port,
+        Attempt.network,
+        Process.host,
+        Job.command,
+        Job.image,
+        Job.user_id,
+        Job.submission_key,
+        Job.variables,
+        User.name.label("user"),
+    )
+    .join(Attempt, Attempt.id == Process.attempt_id)
+    .join(Job, Job.id == Process.job_id)
+    .join(User, User.id == Job.user_id)
 )
 
 
@@ -76,39 +81,43 @@ def for_node(
             if node.runtime == Runtime.DOCKER:
                 spec = _in_container(session, spec, row, settings)
         stopping = row.state == ProcessState.STOPPING
-        size = stream_of(data, row.job_id, row.attempt, row.group_index, row.process_index).size()
         orders.append(
             Order(
                 process=row.id,
                 attempt=row.attempt,
                 wish=Wish.STOP if stopping else Wish.RUN,
-                log_size=size,
+                log_size=_log_size(data, row),
                 killed_by=KilledBy(row.stop_by) if stopping and row.stop_by else None,
                 spec=spec,
             )
         )
     known = {row.id for row in live}
-    orders += [_dismissal(report) for report in reports if report.process not in known]
+    strangers = [report for report in reports if report.process not in known]
+    lost = _lost(session, [report.process for report in strangers])
+    orders += [_dismissal(report, lost.get(report.process), data) for report in strangers]
     return Orders(node.revision, tuple(orders))
 
 
-def _dismissal(report: Report) -> Order:
-    """What to do with a process that should not, or no longer, be there."""
-    settled = report.state is ProcessState.ENDED
-    return Order(report.process, report.attempt, Wish.FORGET if settled else Wish.STOP)
+def _dismissal(report: Report, lost: AnyRow | None, data: DataRoot) -> Order:
+    """What to do with a process that should not, or no longer, be there; of a lost one the log is wanted."""
+    size = _log_size(data, lost) if lost and lost.attempt == report.attempt else report.log_size
+    settled = report.state is ProcessState.ENDED and size >= report.log_size
+    return Order(report.process, report.attempt, Wish.FORGET if settled else Wish.STOP, size)
+
+
+def _log_size(data: DataRoot, row: AnyRow) -> int:
+    return stream_of(data, row.job_id, row.attempt, row.group_index, row.process_index).size()
 
 
 def _live(session: Session, node_id: int) -> list[AnyRow]:
-    return list(
-        session.execute(
-            select(*_COLUMNS)
-            .join(Attempt, Attempt.id == Process.attempt_id)
-            .join(Job, Job.id == Process.job_id)
-            .join(User, User.id == Job.user_id)
-            .where(Process.node_id == node_id, IS_LIVE)
-            .order_by(Process.id)
-        )
-    )
+    return list(session.execute(_ROWS.where(Process.node_id == node_id, IS_LIVE).order_by(Process.id)))
+
+
+def _lost(session: Session, processes: Sequence[int]) -> dict[int, AnyRow]:
+    if not processes:
+        return {}
+    query = _ROWS.where(Process.id.in_(processes), Process.killed_by == KilledBy.NODE)
+    return {row.id: row for row in session.execute(query)}
 
 
 def _peers(session: Session, attempts: set[int]) -> dict[int, list[AnyRow]]:

@@ -1,5 +1,6 @@
 """What workers report of processes, and what follows from it for their jobs."""
 
+from collections.abc import Collection
 from typing import Any
 
 from sqlalchemy import update
@@ -15,7 +16,7 @@ from pit_server.services.inputs import storable
 from pit_server.services.lifecycle import JobNow
 
 MAX_IMAGE = 500
-NODE_LOST = (KilledBy.REBOOT, KilledBy.LEASE)
+NODE_LOST = (KilledBy.REBOOT, KilledBy.LEASE, KilledBy.NODE)
 
 # What a worker's report of a state means as an event.
 REPORTED = {
@@ -37,6 +38,7 @@ def take_report(session: Session, report: Report, *, node: str, now: float) -> N
     actor = f"node:{node}"
     if event is ProcessEvent.ENDED:
         if _end(session, process, report, now=now, actor=actor):
+            release(session, [process.id], now=now)
             _settle(session, job, process, report, now=now)
         return
     moved = lifecycle.move_process(session, process, event, now=now, actor=actor, **_start(report))
@@ -44,9 +46,30 @@ def take_report(session: Session, report: Report, *, node: str, now: float) -> N
         lifecycle.advance(session, job, JobEvent.STARTED, now=now)
 
 
+def lose(session: Session, process: AnyRow, reason: str, *, now: float, actor: str) -> None:
+    """Settle a process whose end nobody saw. What it held on its node is not free for that."""
+    job = lifecycle.lock(session, process.job_id)
+    process = lifecycle.get_process(session, process.id) or process
+    report = Report(
+        process.id, process.attempt, ProcessState.ENDED, killed_by=KilledBy.NODE, reason=reason, ended_at=now
+    )
+    if _end(session, process, report, now=now, actor=actor):
+        _settle(session, job, process, report, now=now)
+
+
+def release(session: Session, process_ids: Collection[int], *, now: float) -> None:
+    """Free what processes held."""
+    session.execute(
+        update(Allocation)
+        .where(Allocation.process_id.in_(process_ids), Allocation.released_at.is_(None))
+        .values(released_at=now)
+    )
+    ring_after_commit(session, SCHEDULER)
+
+
 def _end(session: Session, process: AnyRow, report: Report, *, now: float, actor: str) -> bool:
-    """Record a process's end and free what it held; False if that is known."""
-    moved = lifecycle.move_process(
+    """Record a process's end; False if that is known."""
+    return lifecycle.move_process(
         session,
         process,
         ProcessEvent.ENDED,
@@ -60,14 +83,6 @@ def _end(session: Session, process: AnyRow, report: Report, *, now: float, actor
         ended_at=report.ended_at or now,
         **_start(report),
     )
-    if moved:
-        session.execute(
-            update(Allocation)
-            .where(Allocation.process_id == process.id, Allocation.released_at.is_(None))
-            .values(released_at=now)
-        )
-        ring_after_commit(session, SCHEDULER)
-    return moved
 
 
 def _settle(session: Session, job: JobNow, process: AnyRow, report: Report, *, now: float) -> None:
@@ -98,7 +113,8 @@ def _start(report: Report) -> dict[str, Any]:
 
 def _how_ended(report: Report) -> str:
     if report.reason:
-        return f"ended: {storable(report.reason)}"
+        how = "is lost" if report.killed_by is KilledBy.NODE else "ended"
+        return f"{how}: {storable(report.reason)}"
     memory = ", and ran out of memory" if report.oom else ""
     if report.signal is not None:
         return f"was ended by signal {report.signal}{memory}"

@@ -183,10 +183,12 @@ def use_up(session: Session, token_id: int) -> None:
         raise Problem("unknown_token", "this code was used already", "ask for a new one", status=401)
 
 
-def revoke_all(session: Session, *, user_id: int | None = None, node_id: int | None = None) -> None:
-    """End all tokens of a user or of a node."""
+def revoke_all(
+    session: Session, *, user_id: int | None = None, node_id: int | None = None, only_codes: bool = False
+) -> None:
+    """End all tokens of a user or of a node; `only_codes`: those by which a machine would join as it."""
     owner = Token.user_id == user_id if user_id is not None else Token.node_id == node_id
-    session.execute(delete(Token).where(owner))
+    session.execute(delete(Token).where(owner & Token.joins if only_codes else owner))
 
 
 def end_of_attempt(session: Session, attempt_id: int, label: str | None = None) -> None:
