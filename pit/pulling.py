@@ -41,8 +41,8 @@ class Pull:
             if entry.kind == DIRECTORY:
                 (target / entry.name).mkdir(parents=True, exist_ok=True)
         wanted = [entry for entry in entries if entry.kind in (FILE, LINK) and self.wants(entry, target)]
-        mark = _mark(source, target)
-        mark.touch()
+        flag = _flag(source, target)
+        flag.touch()
         small = [entry for entry in wanted if entry.kind == FILE and entry.size <= SMALL]
         with crew(PARALLEL) as pool:
             # The large first: they take longest, and show how fast it goes.
@@ -58,7 +58,7 @@ class Pull:
         links = [entry for entry in wanted if entry.kind == LINK]
         for batch in batches(links):
             self._batch(source, batch, target)
-        mark.unlink()
+        flag.unlink()
 
     def wants(self, entry: Entry, target: Path) -> bool:
         """Whether it is still to be copied; a Problem if something is in its place that must stay."""
@@ -125,10 +125,10 @@ def crew(count: int) -> Iterator[ThreadPoolExecutor]:
 
 def is_unfinished(source: Location, target: Path) -> bool:
     """Whether a directory is a copy that was broken off, and not one that a copy is to be put into."""
-    return _mark(source, target).exists()
+    return _flag(source, target).exists()
 
 
-def _mark(source: Location, target: Path) -> Path:
+def _flag(source: Location, target: Path) -> Path:
     return target / f".pit-{hashlib.sha256(source.route.encode()).hexdigest()[:24]}.part"
 
 
