@@ -1,6 +1,13 @@
-"""How tests are spread over several processes."""
+"""How tests are spread over several processes, and how patient they are."""
 
+import hypothesis
 import pytest
+
+# A busy machine is slow, not wrong.
+hypothesis.settings.register_profile(
+    "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("patient")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -150,7 +150,7 @@ class TestCommands:
     def test_a_pattern_removes_what_fits_and_asks_at_a_terminal(
         self, shared_cluster: Cluster, place: Path
     ) -> None:
-        for name in ("a.tmp", "b.tmp", "keep.bin", "sub/c.tmp", "dir.tmp/inside.tmp", "dir.tmp 2.tmp"):
+        for name in ("a.tmp", "b.tmp", "keep.bin", "sub/c.tmp", "d.tmp/inside.tmp", "d.tmp 2.tmp"):
             (place / "runs" / name).parent.mkdir(parents=True, exist_ok=True)
             (place / "runs" / name).write_text(name)
         shared_cluster.ok("push", "home", str(place / "runs"))
@@ -158,11 +158,14 @@ class TestCommands:
         person = Terminal(command, shared_cluster.project.path, shared_cluster.env)
         person.answer("into the trash? [y/N]", "n")
         assert person.end() == 1
-        assert "  home runs/a.tmp\n  home runs/b.tmp\n  home runs/dir.tmp\n  home runs/dir.tmp 2.tmp\nPut these 4" in person.shown
+        assert (
+            "  home runs/a.tmp\n  home runs/b.tmp\n  home runs/d.tmp\n  home runs/d.tmp 2.tmp\nPut these 4"
+            in person.shown
+        )
         assert "nothing was removed" in person.shown
         gone = shared_cluster.ok("rm", "home", "runs/**/*.tmp", "-f", "--json").splitlines()
         names = [json.loads(line)["name"] for line in gone]
-        assert names == ["runs/a.tmp", "runs/b.tmp", "runs/dir.tmp", "runs/dir.tmp 2.tmp", "runs/sub/c.tmp"]
+        assert names == ["runs/a.tmp", "runs/b.tmp", "runs/d.tmp", "runs/d.tmp 2.tmp", "runs/sub/c.tmp"]
         left = shared_cluster.json("ls", "home", "runs", "-R")["entries"]
         assert [entry["name"] for entry in left] == ["keep.bin", "sub"]
         shared_cluster.ok("restore", *(str(json.loads(line)["id"]) for line in gone))
