@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
 from flask import Flask
 from werkzeug.test import TestResponse
 
@@ -29,6 +30,9 @@ from pit_protocol.states import JobEvent, KilledBy, ProcessState
 from pit_protocol.wire import from_json, to_json
 from pit_server.head import Head
 from pit_server.services import lifecycle, preparer
+
+# For tests of git and files, to which the books do not matter.
+ONE_DATABASE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 NOW = 1_700_000_000.0

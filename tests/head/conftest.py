@@ -125,6 +125,12 @@ def a_node(app: Flask, head: Head) -> Callable[..., Worker]:
 
 
 @pytest.fixture
+def node(a_node: Callable[..., Worker]) -> Worker:
+    """For tests in which a job needs a node, whichever."""
+    return a_node()
+
+
+@pytest.fixture
 def anna(a_user: Callable[..., Person]) -> Person:
     return a_user("anna")
 

@@ -11,13 +11,10 @@ from typing import Any
 import pytest
 
 from pit_server.head import Head
-from tests.head.cluster import Person, Worker, a_snapshot, a_submission, prepare
+from tests.head.cluster import Person, a_snapshot, a_submission, prepare
 from tests.head.projects import Project, a_project, git, listing
 
-
-@pytest.fixture(autouse=True)
-def node(a_node: Callable[..., Worker]) -> Worker:
-    return a_node()
+pytestmark = pytest.mark.usefixtures("node")
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,19 +14,11 @@ from pit_server.head import Head
 from pit_server.settings import Settings
 from pit_server.store.reaching import reach
 from pit_server.store.remote import parse
-from tests.head.cluster import Person, Worker, prepare
+from tests.head.cluster import ONE_DATABASE, Person, prepare
 from tests.head.git_servers import GitServer, SshServer
 from tests.head.projects import Project, a_project, git, listing
 
-
-@pytest.fixture
-def database_url() -> str:
-    return ""  # git and files: one database is enough
-
-
-@pytest.fixture(autouse=True)
-def node(a_node: Callable[..., Worker]) -> Worker:
-    return a_node()
+pytestmark = [ONE_DATABASE, pytest.mark.usefixtures("node")]
 
 
 @pytest.fixture

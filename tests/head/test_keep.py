@@ -8,12 +8,9 @@ from typing import Any
 import pytest
 
 from pit_server.head import Head
-from tests.head.cluster import Person, Worker, prepare
+from tests.head.cluster import ONE_DATABASE, Person, Worker, prepare
 
-
-@pytest.fixture
-def database_url() -> str:
-    return ""
+pytestmark = ONE_DATABASE
 
 
 @pytest.fixture

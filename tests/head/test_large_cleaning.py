@@ -17,21 +17,13 @@ from pit_server.services.large_files import LAST_USE
 from pit_server.services.retention import DAY_S, Retention
 from pit_server.services.sources import Sources
 from pit_server.settings import Settings
-from tests.head.cluster import Person, Worker, prepare
+from tests.head.cluster import ONE_DATABASE, Person, prepare
 from tests.head.git_servers import GitServer
 from tests.head.projects import Project, a_project, git
 
 FIRST, SECOND = b"first\0" * 5000, b"second\0" * 5000
 
-
-@pytest.fixture
-def database_url() -> str:
-    return ""  # git and files: one database is enough
-
-
-@pytest.fixture(autouse=True)
-def node(a_node: Callable[..., Worker]) -> Worker:
-    return a_node()
+pytestmark = [ONE_DATABASE, pytest.mark.usefixtures("node")]
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 from pit_server.head import Head
 from pit_server.settings import Settings
 from pit_server.store import pointers
-from tests.head.cluster import Person, Worker, prepare
+from tests.head.cluster import ONE_DATABASE, Person, prepare
 from tests.head.git_servers import GitServer, SshServer
 from tests.head.projects import Project, a_project, git
 
@@ -24,15 +24,7 @@ CONTENT = b"large\0" * 5000
 OID = hashlib.sha256(CONTENT).hexdigest()
 POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{OID}\nsize {len(CONTENT)}\n"
 
-
-@pytest.fixture
-def database_url() -> str:
-    return ""  # git and files: one database is enough
-
-
-@pytest.fixture(autouse=True)
-def node(a_node: Callable[..., Worker]) -> Worker:
-    return a_node()
+pytestmark = [ONE_DATABASE, pytest.mark.usefixtures("node")]
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pit_server.head import Head
 from pit_server.services import log_view
 from pit_server.services.cursor import render_cursor
 from pit_server.store.logs import MAX_LINE
-from tests.head.cluster import NOW, Person, Worker, a_chunk, ended, running
+from tests.head.cluster import NOW, ONE_DATABASE, Person, Worker, a_chunk, ended, running
 
 
 @pytest.fixture
@@ -17,9 +17,7 @@ def worker(a_node: Callable[..., Worker]) -> Worker:
     return a_node()
 
 
-@pytest.fixture
-def database_url() -> str:
-    return ""  # the lines come from files: one database is enough
+pytestmark = ONE_DATABASE
 
 
 def of_workers(batch: dict[str, Any]) -> list[str]:

@@ -8,18 +8,10 @@ import pytest
 
 from pit_server.head import Head
 from pit_server.services.sources import Sources
-from tests.head.cluster import Person, Worker, a_snapshot, prepare
+from tests.head.cluster import ONE_DATABASE, Person, a_snapshot, prepare
 from tests.head.projects import Project, a_project, git, listing
 
-
-@pytest.fixture
-def database_url() -> str:
-    return ""  # git and files: one database is enough
-
-
-@pytest.fixture(autouse=True)
-def node(a_node: Callable[..., Worker]) -> Worker:
-    return a_node()
+pytestmark = [ONE_DATABASE, pytest.mark.usefixtures("node")]
 
 
 @pytest.fixture

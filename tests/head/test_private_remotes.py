@@ -10,16 +10,13 @@ import pytest
 from pit_server.head import Head
 from pit_server.services import secrets
 from pit_server.settings import Settings
-from tests.head.cluster import Person, Worker, a_submission, prepare
+from tests.head.cluster import Person, a_submission, prepare
 from tests.head.git_servers import GitServer, SshServer
 from tests.head.projects import Project, a_project, git, listing
 
 TOKEN = "S3CRET-token-0815"
 
-
-@pytest.fixture(autouse=True)
-def node(a_node: Callable[..., Worker]) -> Worker:
-    return a_node()
+pytestmark = pytest.mark.usefixtures("node")
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Remotes that the head must not fetch from (S20 to S26)."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,24 +10,16 @@ from pit_server.app import create_app
 from pit_server.head import Head
 from pit_server.settings import Settings
 from pit_server.store.remote import parse
-from tests.head.cluster import Person, Worker, a_snapshot, a_submission
+from tests.head.cluster import ONE_DATABASE, Person, a_snapshot, a_submission
 
 HASH = "c0ffee" + "0" * 34
 
-
-@pytest.fixture
-def database_url() -> str:
-    return ""  # all of it is decided before the database is asked: one is enough
+pytestmark = [ONE_DATABASE, pytest.mark.usefixtures("node")]
 
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
     return replace(settings, git_protocols="https,ssh")
-
-
-@pytest.fixture(autouse=True)
-def node(a_node: Callable[..., Worker]) -> Worker:
-    return a_node()
 
 
 def answer_to(person: Person, remote: str) -> Any:

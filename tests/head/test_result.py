@@ -7,12 +7,9 @@ from pathlib import Path
 import pytest
 
 from pit_server.head import Head
-from tests.head.cluster import Person, Worker
+from tests.head.cluster import ONE_DATABASE, Person, Worker
 
-
-@pytest.fixture
-def database_url() -> str:
-    return ""  # it is a matter of files: one database is enough
+pytestmark = ONE_DATABASE
 
 
 @pytest.fixture

@@ -10,15 +10,12 @@ from pit_server.head import Head
 from pit_server.services.retention import DAY_S, Retention
 from pit_server.services.sources import Sources
 from pit_server.settings import Settings
-from tests.head.cluster import Person, Worker, prepare
+from tests.head.cluster import Person, prepare
 from tests.head.projects import Project, a_project, listing
 
 LATER = 4_000_000_000.0
 
-
-@pytest.fixture(autouse=True)
-def node(a_node: Callable[..., Worker]) -> Worker:
-    return a_node()
+pytestmark = pytest.mark.usefixtures("node")
 
 
 @pytest.fixture

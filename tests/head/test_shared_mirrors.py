@@ -10,7 +10,7 @@ import pytest
 
 from pit_server.head import Head
 from pit_server.settings import Settings
-from tests.head.cluster import Person, Worker, a_submission, prepare
+from tests.head.cluster import ONE_DATABASE, Person, a_submission, prepare
 from tests.head.git_servers import GitServer, OnePort, SshServer
 from tests.head.projects import Project, a_project, git, listing
 
@@ -43,14 +43,7 @@ class Both:
         return len(self.web.seen), self.port.by_ssh
 
 
-@pytest.fixture
-def database_url() -> str:
-    return ""  # git and files: one database is enough
-
-
-@pytest.fixture(autouse=True)
-def node(a_node: Callable[..., Worker]) -> Worker:
-    return a_node()
+pytestmark = [ONE_DATABASE, pytest.mark.usefixtures("node")]
 
 
 @pytest.fixture

@@ -11,15 +11,12 @@ import pytest
 from pit_server.head import Head
 from pit_server.settings import Settings
 from pit_server.store import uploads
-from tests.head.cluster import Person
+from tests.head.cluster import ONE_DATABASE, Person
 
 BODY = bytes(range(256)) * 1000
 NAME = hashlib.sha256(BODY).hexdigest()
 
-
-@pytest.fixture
-def database_url() -> str:
-    return ""  # files alone
+pytestmark = ONE_DATABASE
 
 
 @pytest.fixture

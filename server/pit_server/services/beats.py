@@ -1,9 +1,10 @@
 """Taking in a worker's beat: log chunks first, then reports, so that no end precedes its output."""
 
 import errno
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from sqlalchemy import select, update
+from sqlalchemy.orm import Session
 
 from pit_protocol.beat import Beat, ChunkHead, Report
 from pit_protocol.problem import Problem
@@ -33,24 +34,7 @@ def receive(
         ).one()
         over = losses.list_over(session, caller.node_id, _list_running(beat)) if beat.is_whole else []
         known = nodes.troubles_of(session, caller.node_id) if beat.troubles is not None else {}
-        mine = {
-            row.id: row
-            for row in session.execute(
-                select(
-                    Process.id,
-                    Process.job_id,
-                    Process.node_id,
-                    Process.state,
-                    Process.reason,
-                    Process.killed_by,
-                    Process.group_index,
-                    Process.process_index,
-                    Attempt.number.label("attempt"),
-                )
-                .join(Attempt, Attempt.id == Process.attempt_id)
-                .where(Process.id.in_(ids))
-            )
-        }
+        mine = _find(session, ids)
     if beat.epoch != node.epoch or not node.epoch:  # none: no worker has begun a session yet
         raise Problem("stale_epoch", f"another worker speaks for node {caller.name} now", status=409)
     _refuse_foreign(database, caller, mine, now=now)
@@ -75,6 +59,22 @@ def receive(
     # After the reports, so that who follows the log sees a start before the output that came with it.
     database.bells.ring(rung)
     return has_room
+
+
+def _find(session: Session, ids: Collection[int]) -> dict[int, AnyRow]:
+    columns = (
+        Process.id,
+        Process.job_id,
+        Process.node_id,
+        Process.state,
+        Process.reason,
+        Process.killed_by,
+        Process.group_index,
+        Process.process_index,
+        Attempt.number.label("attempt"),
+    )
+    query = select(*columns).join(Attempt, Attempt.id == Process.attempt_id).where(Process.id.in_(ids))
+    return {row.id: row for row in session.execute(query)}
 
 
 def _list_running(beat: Beat) -> set[int]:
