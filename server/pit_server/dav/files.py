@@ -154,9 +154,13 @@ class Directory(_Resource, DAVCollection):  # type: ignore[misc]
             return [entry.name for entry in self.domain.entries(self.below)]
 
     def get_member_list(self) -> list[Any]:
+        return list(self.members())
+
+    def members(self) -> Iterator[Any]:
         with told():
-            found = [self._member(entry) for entry in self.domain.entries(self.below)]
-        return [member for member in found if member is not None]
+            for entry in self.domain.entries(self.below):
+                if (member := self._member(entry)) is not None:
+                    yield member
 
     def get_member(self, name: str) -> Any:
         with told():

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 from urllib.parse import quote
 
@@ -24,6 +25,11 @@ class Named:
     provider: Any
 
     def get_ref_url(self) -> str:
+        return self._ref_url
+
+    @cached_property
+    def _ref_url(self) -> str:
+        # WsgiDAV asks for it with every property.
         return quote(os.fsencode(self.get_preferred_path()), safe=SAFE_IN_URL)
 
     def get_href(self) -> str:

@@ -1,7 +1,7 @@
 """What WebDAV shows: the domains of a caller as one tree, and his rights looked up with every request."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -11,6 +11,7 @@ from pit_protocol.problem import Problem
 from pit_server.dav import places
 from pit_server.dav.files import Directory, File
 from pit_server.dav.naming import CALLER, OPENED, Environ, Named, as_dav
+from pit_server.dav.propfind import PropFind
 from pit_server.head import Head
 from pit_server.services.domains import Place
 from pit_server.services.tokens import Caller
@@ -54,6 +55,11 @@ class Tree(DAVProvider):  # type: ignore[misc]
                 return None
             raise as_dav(problem) from problem
 
+    def custom_request_handler(self, environ: Environ, start_response: Any, default_handler: Any) -> Any:
+        if environ["REQUEST_METHOD"] == "PROPFIND":
+            return PropFind(self).answer(environ, start_response)
+        return default_handler(environ, start_response)
+
     def _find(self, parts: list[str], environ: Environ) -> Any:
         caller: Caller = environ[CALLER]
         key = places.split(parts)
@@ -82,11 +88,13 @@ class Folder(Named, DAVCollection):  # type: ignore[misc]
         return places.names(self._tree.head, self.environ[CALLER], self._parts)
 
     def get_member_list(self) -> list[Any]:
-        found = (
-            self._tree.get_resource_inst(f"{self.path}/{name}", self.environ)
-            for name in self.get_member_names()
-        )
-        return [member for member in found if member is not None]
+        return list(self.members())
+
+    def members(self) -> Iterator[Any]:
+        for name in self.get_member_names():
+            member = self._tree.get_resource_inst(f"{self.path}/{name}", self.environ)
+            if member is not None:
+                yield member
 
     def prevent_locking(self) -> bool:
         return True
