@@ -10,8 +10,9 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("patient")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep a file's tests together, for they share fixtures; and all that use the one engine."""
     for item in items:
-        shared = "docker" if "docker" in item.path.parts else str(item.path)
+        shared = "docker" if "docker" in item.path.parts else item.nodeid.partition("::")[0]
         item.add_marker(pytest.mark.xdist_group(shared))

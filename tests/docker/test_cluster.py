@@ -152,6 +152,7 @@ def test_an_image_that_is_not_there_fails_the_job_with_a_sentence(lab: Lab, root
 def test_a_worker_killed_while_a_container_runs_takes_it_up_again(lab: Lab, root: Person) -> None:
     config = lab.join(root.ok("add", "node:n0"), "n0")
     worker = lab.start_worker(config, PIT_WORKER_RUNTIME="docker")
+    eventually(lambda: root.json("show", "node:n0")["state"] == "online")
     number = str(root.run("for i in 1 2 3 4 5 6 7 8; do echo line $i; sleep 0.3; done; exit 3"))
     eventually(lambda: "line 2" in root.ok("log", number, "--no-follow"))
     lab.kill(worker)

@@ -11,7 +11,7 @@ from tests.e2e.mounts import BOUND, REMOTE, need_mounts
 from tests.e2e.test_lab import root  # noqa: F401
 
 IMPATIENT = {"PIT_HEAD_HOLD_S": "0.5", "PIT_HEAD_OFFLINE_AFTER_S": "1.5", "PIT_HEAD_GRACE_S": "0.5"}
-COMMAND = "echo $$ >>{ledger}; while :; do echo tick | tee $KEEP_DIR/last; sleep 0.1; done"
+COMMAND = "echo $$ >>{ledger}; while :; do echo tick | tee -a $KEEP_DIR/last; sleep 0.1; done"
 
 
 @pytest.fixture

@@ -121,6 +121,7 @@ def test_a_mount_without_its_head_fails_soon_ends_on_ctrl_c_and_loses_nothing(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     place = tmp_path / "mnt"
+    home_on_head(cluster).mkdir(exist_ok=True)  # as the first use of it does
     (home_on_head(cluster) / "there").write_text("here it is")
     with mounting(cluster.env, place, "home") as client:
         assert "there" in os.listdir(place)
