@@ -73,11 +73,7 @@ class Pull:
             self.bar.advance(entry.size)
             return False
         if not (self.force or self.resume):
-            raise Problem(
-                "file_exists",
-                f"{path} is there already",
-                "-f overwrites it, -c takes what is missing or newer",
-            )
+            raise exists(path)
         return True
 
     def _batch(self, source: Location, batch: Sequence[Entry], target: Path) -> None:
@@ -121,6 +117,12 @@ def crew(count: int) -> Iterator[ThreadPoolExecutor]:
         pool.shutdown(wait=False, cancel_futures=True)
         raise
     pool.shutdown()
+
+
+def exists(path: Path) -> Problem:
+    return Problem(
+        "file_exists", f"{path} is there already", "-f overwrites it, -c takes what is missing or newer"
+    )
 
 
 def is_unfinished(source: Location, target: Path) -> bool:

@@ -1,7 +1,8 @@
 """`pit ls`: what is in a data directory."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from functools import lru_cache
+from pathlib import PurePosixPath
 
 import click
 
@@ -48,11 +49,12 @@ def command(entity: str, path: str | None, recursive: bool, as_json: bool) -> Ex
 
 
 def find(remote: Remote, where: Location) -> list[Entry]:
-    """What a path names: a directory's entries, a single file as the only one, or what fits a pattern."""
-    place, params = _question(remote, where)
-    found = list(remote.entries(place, **params))
-    _check(where, params, found)
-    return found
+    """What fits a pattern, but not what is in those: who takes a directory takes all of it."""
+    above, pattern = where.split_pattern()
+    found = {entry.name: entry for entry in remote.entries(above, glob=pattern)}
+    _check(where, {"glob": pattern}, found)
+    tops = (name for name in found if not any(str(up) in found for up in PurePosixPath(name).parents))
+    return [found[name] for name in sorted(tops)]
 
 
 def _question(remote: Remote, where: Location, *, recursive: bool = False) -> tuple[Location, dict[str, str]]:
@@ -63,7 +65,7 @@ def _question(remote: Remote, where: Location, *, recursive: bool = False) -> tu
     return where, {"list": "yes", **({"recursive": "yes"} if recursive else {})}
 
 
-def _check(where: Location, params: Mapping[str, str], found: Sequence[object]) -> None:
+def _check(where: Location, params: Mapping[str, str], found: Collection[object]) -> None:
     if "glob" in params and not found:
         raise Problem("no_match", f"nothing fits {where}", "`pit ls` lists what there is", status=404)
 

@@ -1,6 +1,8 @@
 """`pit pull`: copy out of a data directory."""
 
+import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -12,7 +14,7 @@ from pit.locations import Location, parse_location
 from pit.opening import open_head
 from pit.options import example, json_option
 from pit.progress import bars
-from pit.pulling import Pull, is_unfinished, pass_on
+from pit.pulling import Pull, exists, is_unfinished, pass_on
 from pit.remote import DIRECTORY, FILE, Entry, Remote
 from pit.safe import safe
 from pit_protocol.problem import Problem
@@ -86,6 +88,7 @@ def _pull_matches(
 ) -> tuple[int, int, Path]:
     found = find(remote, where)
     above, _ = where.split_pattern()
+    _check_names(above, found, local, force or resume)
     count = size = 0
     for entry in found:
         source = above.below(entry.name)
@@ -102,6 +105,20 @@ def _pull_matches(
         some = _copy(remote, above.below(folder), short, local, force, resume)
         count, size = count + some[0], size + some[1]
     return count, size, local
+
+
+def _check_names(above: Location, found: Sequence[Entry], local: Path, replaces: bool) -> None:
+    """All go into one directory: nothing is copied if one would take another's place there."""
+    taken: dict[str, Location] = {}
+    for entry in found:
+        source = above.below(entry.name)
+        target = local / source.name
+        if other := taken.get(source.name):
+            hint = "pull the directory that they are in, or one after the other"
+            raise Problem("same_name", f"{other} and {source} would both become {target}", hint)
+        taken[source.name] = source
+        if entry.kind != DIRECTORY and not replaces and os.path.lexists(target):
+            raise exists(target)
 
 
 def _copy(

@@ -1,7 +1,5 @@
 """`pit remove`: take something away."""
 
-from pathlib import PurePosixPath
-
 import click
 
 from pit import output, terminal
@@ -117,9 +115,7 @@ def _matches(remote: Remote, where: Location) -> list[Location]:
     if not where.is_pattern or remote.get_entry(where) is not None:
         return [where]
     above, _ = where.split_pattern()
-    names = {entry.name for entry in find(remote, where)}
-    tops = sorted(name for name in names if not any(str(up) in names for up in PurePosixPath(name).parents))
-    return [above.below(name) for name in tops]
+    return [above.below(entry.name) for entry in find(remote, where)]
 
 
 def _tell(problem: Problem) -> Exit:

@@ -175,6 +175,25 @@ class TestCommands:
         assert (nothing.code, "nothing fits home runs/*.no" in nothing.err) == (1, True)
         shared_cluster.ok("rm", "home", "runs")
 
+    def test_what_fits_a_pattern_is_copied_once_or_not_at_all(
+        self, shared_cluster: Cluster, place: Path
+    ) -> None:
+        for name in ("one/x", "two/x", "two/deep/y", "z"):
+            (place / "fits" / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / "fits" / name).write_text(name)
+        shared_cluster.ok("push", "home", str(place / "fits"))
+        shared_cluster.ok("pull", "home", "fits/**", str(place / "all"))
+        assert content(place / "all") == content(place / "fits")
+        clash = shared_cluster.pit("pull", "home", "fits/*/x", str(place / "flat"), "-f")
+        assert clash.code == 1
+        assert f"home fits/one/x and home fits/two/x would both become {place}/flat/x" in clash.err
+        assert not (place / "flat").exists()
+        (place / "z").write_text("mine")
+        there = shared_cluster.pit("pull", "home", "fits/[tz]*", str(place))
+        assert (there.code, f"{place}/z is there already" in there.err) == (1, True)
+        assert not (place / "two").exists()
+        shared_cluster.ok("rm", "home", "fits")
+
     def test_a_push_that_is_refused_leaves_nothing(self, shared_cluster: Cluster, place: Path) -> None:
         (place / "deep/er").mkdir(parents=True)
         (place / "deep/er/large").write_bytes(b"x" * 3 * MIB)
