@@ -89,6 +89,7 @@ class Pull:
         """One file: whole under its name, or still in its part, from where it goes on."""
         if target.is_dir():
             raise Problem("is_directory", f"{target} is a directory here", "move it away")
+        check_place(target)
         version = hashlib.sha256(f"{source.route} {entry.size} {entry.mtime!r}".encode()).hexdigest()[:24]
         part = target.with_name(f".pit-{version}.part")
         with part.open("r+b" if self.resume and part.exists() else "w+b") as file:
@@ -123,6 +124,14 @@ def exists(path: Path) -> Problem:
     return Problem(
         "file_exists", f"{path} is there already", "-f overwrites it, -c takes what is missing or newer"
     )
+
+
+def check_place(target: Path) -> None:
+    """A file needs a directory to be in."""
+    if not target.parent.is_dir():
+        raise Problem(
+            "no_directory", f"{target.parent} is no directory here", "make it first, or name another"
+        )
 
 
 def is_unfinished(source: Location, target: Path) -> bool:
@@ -182,6 +191,8 @@ def batches(entries: Sequence[Entry], most_bytes: int = MOST_BYTES) -> Iterator[
 
 def pass_on(remote: Remote, source: Location, stdout: BinaryIO) -> int:
     """A file to stdout, taken up again if the connection breaks."""
+    if source.is_pattern and remote.get_entry(source) is None:
+        raise Problem("no_file", f"{source} is a pattern; stdout takes one file", "`pit ls` lists what fits")
     offset, etag = 0, ""
 
     def go_on() -> None:

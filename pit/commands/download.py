@@ -17,6 +17,7 @@ from pit.opening import open_head
 from pit.options import example, job_number, json_option
 from pit.patience import persist
 from pit.progress import bars
+from pit.pulling import check_place
 from pit.safe import safe
 from pit_protocol.problem import Problem
 
@@ -97,6 +98,7 @@ def _check_target(path: Path, force: bool) -> None:
         raise Problem("is_directory", f"{path} is a directory", f"write -o {path}/FILE")
     if path.exists() and not force:
         raise Problem("file_exists", f"{path} is there already", "-f overwrites it, -o names another file")
+    check_place(path)
 
 
 def _archive(head: Head, number: int, offset: int = 0) -> Iterator[bytes]:

@@ -40,7 +40,7 @@ def command(entity: str, words: tuple[str, ...], force: bool, resume: bool, as_j
     with open_head() as head:
         remote = Remote(head)
         if words[-1] == STDIN:
-            count, size = _send_stdin(remote, where, force)
+            count, size = _send_stdin(remote, where, force, is_inside)
         else:
             count, size, where = _push(remote, where, Path(words[-1]), force, resume, is_inside)
     if as_json:
@@ -50,10 +50,11 @@ def command(entity: str, words: tuple[str, ...], force: bool, resume: bool, as_j
     return Exit.DONE
 
 
-def _send_stdin(remote: Remote, where: Location, force: bool) -> tuple[int, int]:
-    if not where.path:
-        raise click.UsageError("name the file that stdin is to become")
-    if not force and remote.get_entry(where):
+def _send_stdin(remote: Remote, where: Location, force: bool, is_inside: bool) -> tuple[int, int]:
+    there = remote.get_entry(where) if where.path else None
+    if is_inside or (there and there.kind == DIRECTORY):
+        raise click.UsageError(f"{where} is a directory: name the file that stdin is to become")
+    if there and not force:
         raise exists(where)
     with bars() as shown:
         if above := where.path.rpartition("/")[0]:

@@ -136,6 +136,26 @@ class TestCommands:
         assert pulled.stdout == body
         shared_cluster.ok("rm", "home", "piped")
 
+    @pytest.mark.parametrize(
+        ("words", "code", "sentence"),
+        [
+            (("push", "home", "said/", "-"), 2, "home said is a directory: name the file that stdin is to"),
+            (("push", "home", "-"), 2, "home is a directory: name the file that stdin is to become"),
+            (("pull", "home", "said/*", "-"), 1, "home said/* is a pattern; stdout takes one file"),
+            (("cat", "home", "said/*"), 1, "home said/* is a pattern; stdout takes one file"),
+            (("pull", "home", "said/word", "none/word"), 1, "none is no directory here"),
+            (("download", "1", "-o", "none/job.tar.gz"), 1, "none is no directory here"),
+        ],
+    )
+    def test_what_cannot_be_is_said(
+        self, shared_cluster: Cluster, place: Path, words: tuple[str, ...], code: int, sentence: str
+    ) -> None:
+        (place / "word").write_text("word")
+        shared_cluster.ok("push", "-f", "home", "said/word", str(place / "word"))
+        said = shared_cluster.pit(*words)
+        assert (said.code, said.out) == (code, "")
+        assert said.err.startswith(f"pit: {sentence}")
+
     def test_the_trash_gives_back(self, shared_cluster: Cluster, place: Path) -> None:
         (place / "precious").write_text("precious")
         shared_cluster.ok("push", "home", str(place / "precious"))
