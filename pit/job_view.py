@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from pit.counts import counted
 from pit.render import process_end, records, snapshot_pairs
 from pit.safe import safe, safe_lines
 from pit.tables import Column, Section
@@ -53,6 +54,7 @@ def job_text(job: Json, now: float) -> str:
         ("Private", "yes" if job["private"] else ""),
         ("Groups", safe(", ".join(job["groups"]))),
         ("GPU use", _use(job)),
+        ("Keep", "yes" if job.get("keep") else ""),
         ("Attempt", str(job["attempt"])),
         ("Result", safe_lines(job["result"] or "").replace("\n", "\n" + " " * 12)),
     ]
@@ -68,9 +70,8 @@ def _changes(snapshot: Json) -> str:
     count = snapshot["diff_files"]
     if count is None:
         return "some were not committed"
-    files = "1 file" if count == 1 else f"{count:,} files"
     added, removed = snapshot["diff_added"], snapshot["diff_removed"]
-    return f"{files} not as committed, {added:,} lines added, {removed:,} removed"
+    return f"{counted(count, 'file')} not as committed, {added:,} lines added, {removed:,} removed"
 
 
 def _image(job: Json) -> str:

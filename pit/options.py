@@ -25,9 +25,9 @@ with_token_option: Callable[[Any], Any] = click.option(
 yes_option: Callable[[Any], Any] = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 
 
-def example(text: str) -> str:
+def example(*lines: str) -> str:
     """The end of a help text; `\\b` keeps click from wrapping it."""
-    return f"\b\nExample:\n  {text}"
+    return "\n  ".join(("\b\nExample:", *lines))
 
 
 def job_number(text: str) -> int:

@@ -9,6 +9,7 @@ import click
 
 from pit import output
 from pit.commands.ls import find
+from pit.counts import counted
 from pit.exits import Exit
 from pit.locations import Location, parse_location
 from pit.opening import open_head
@@ -22,7 +23,9 @@ from pit_protocol.problem import Problem
 STDOUT = "-"
 
 
-@click.command("pull", epilog=example("pit pull 190 keep/model.bin ./"))
+@click.command(
+    "pull", epilog=example("pit cp 190 keep/model.bin ./", "pit pull 190 'keep/**/*.ckpt' checkpoints")
+)
 @click.argument("entity", metavar="ENTITY")
 @click.argument("words", nargs=-1, metavar="PATH [LOCAL]")
 @click.option("-f", "--force", is_flag=True, help="Overwrite what is there.")
@@ -32,9 +35,9 @@ def command(entity: str, words: tuple[str, ...], force: bool, resume: bool, as_j
     """Copy PATH of ENTITY to LOCAL, which is the current directory if it is left away.
 
     ENTITY is a job's number, home, user:NAME, group:NAME or shared; home:PATH in one word works, too.
-    PATH is a file, a directory, or a pattern (*, ?, [a-z], **); LOCAL is where to, or - for stdout. A
-    file is whole or not there; a transfer that breaks off is taken up again, later by -c. Hashes are
-    compared at the end.
+    PATH is a file, a directory, or a pattern (*, ?, [a-z], **); LOCAL is where to, or - for stdout. If
+    LOCAL is a directory, the copy goes into it. A file is whole or not there; a transfer that breaks
+    off is taken up again, later by -c. Hashes are compared at the end.
     """
     where, local = _parse(entity, words)
     with open_head() as head:
@@ -46,7 +49,7 @@ def command(entity: str, words: tuple[str, ...], force: bool, resume: bool, as_j
     if as_json:
         output.show_json({"files": count, "bytes": size, "target": str(target)})
     else:
-        output.show(f"{safe(target)}: {count:,} file{'' if count == 1 else 's'}, {size:,} bytes")
+        output.show(f"{safe(target)}: {counted(count, 'file')}, {counted(size, 'byte')}")
     return Exit.DONE
 
 

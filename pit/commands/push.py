@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from pit import local_files, output
+from pit.counts import counted
 from pit.exits import Exit
 from pit.locations import Location, parse_location
 from pit.opening import open_head
@@ -46,7 +47,7 @@ def command(entity: str, words: tuple[str, ...], force: bool, resume: bool, as_j
     if as_json:
         output.show_json({"files": count, "bytes": size, "target": f"{where.domain}:{where.path}"})
     else:
-        output.show(f"{where}: {count:,} file{'' if count == 1 else 's'}, {size:,} bytes")
+        output.show(f"{where}: {counted(count, 'file')}, {counted(size, 'byte')}")
     return Exit.DONE
 
 

@@ -19,7 +19,7 @@ MOST_SHOWN = 20  # of what fits a pattern
 TRASHED = ("user", "group", "job")  # kinds that have data
 
 
-@click.command("remove", epilog=example("pit remove node:n0 --drain"))
+@click.command("remove", epilog=example("pit rm home 'runs/*.tmp'", "pit remove node:n0 --drain"))
 @click.argument("entities", nargs=-1, required=True, metavar="KIND:NAME... | ENTITY PATH...")
 @click.option(
     "--drain", "drains", is_flag=True, help="Let a node's processes end first, and start no others."

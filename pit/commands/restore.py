@@ -10,8 +10,14 @@ from pit.options import example, json_option
 from pit_protocol.paths import read_name
 
 
+def _trash_id(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()):
+        raise click.BadParameter(f"{text!r} is no ID; `pit show trash` lists them")
+    return int(text)
+
+
 @click.command("restore", epilog=example("pit restore 17"))
-@click.argument("ids", nargs=-1, required=True, type=click.IntRange(1), metavar="ID...")
+@click.argument("ids", nargs=-1, required=True, type=_trash_id, metavar="ID...")
 @json_option
 def command(ids: tuple[int, ...], as_json: bool) -> Exit:
     """Put what is in the trash under ID back to where it was; `pit show trash` lists it.

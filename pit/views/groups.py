@@ -33,7 +33,9 @@ def show_group(head: Head, name: str, as_json: bool) -> None:
     if as_json:
         output.show_json(group)
     else:
-        output.show(records(zip(("Group name", "Title", "Members", "Nodes"), _row(group), strict=True)))
+        pairs = zip(("Group name", "Title", "Members", "Nodes"), _row(group), strict=True)
+        quota = [("Quota", safe(group["quota"] or "-"))] if "quota" in group else []
+        output.show(records([*pairs, *quota]))
 
 
 def _row(group: Json) -> tuple[str, ...]:

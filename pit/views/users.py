@@ -29,6 +29,7 @@ LABELS = {
     "groups": "Groups",
     "autoshare": "Autoshare",
     "git": "Git hosts",
+    "quota": "Quota",
     "admin": "Admin",
     "state": "State",
 }

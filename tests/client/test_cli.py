@@ -20,8 +20,9 @@ PROFILE = [f"profile {name}" for name in ("add", "use", "show", "remove")]
 def test_every_help_ends_with_an_example(pit_command: Pit, name: str) -> None:
     result = pit_command(*name.split(), "--help")
     assert result.exit_code == 0
-    *_, label, example = result.stdout.rstrip().splitlines()
-    assert (label.strip(), "pit " in example) == ("Example:", True)
+    _, _, examples = result.stdout.rpartition("  Example:\n")
+    assert examples.startswith("    ")
+    assert all("pit " in example for example in examples.rstrip().splitlines())
 
 
 def test_the_list_of_commands_says_what_they_say_themselves(pit_command: Pit) -> None:

@@ -23,6 +23,13 @@ def test_me(connected: StubHead, pit_command: Pit) -> None:
     )
 
 
+def test_a_quota_is_shown_to_whom_the_head_tells_it(connected: StubHead, pit_command: Pit) -> None:
+    connected.people.records["users"]["bob"] = {"name": "bob", "groups": ["ml"], "quota": "100G"}
+    connected.people.records["groups"]["ml"] = {"name": "ml", "title": "", "members": ["bob"], "quota": ""}
+    assert pit_command("show", "user:bob").stdout == "Username: bob\nGroups:   ml\nQuota:    100G\n"
+    assert pit_command("show", "group:ml").stdout.splitlines()[-1] == "Quota:      -"
+
+
 def test_another_user_shows_what_everybody_may_see(connected: StubHead, pit_command: Pit) -> None:
     connected.people.records["users"]["bob"] = {"name": "bob", "full_name": "Bob, B.", "groups": []}
     assert pit_command("show", "user:bob").stdout == ("Username:  bob\nFull name: Bob, B.\nGroups:    -\n")

@@ -157,8 +157,10 @@ class TestShow:
             processes=[a_process(0, 1, exit_code=3)],
             events=[event],
             result="acc 0.9\n",
+            keep=True,
         )
         stdout = pit_command("show", word).stdout
+        assert "Keep:       yes\n" in stdout
         assert "State:      ended, failed\n" in stdout
         assert "Result:     acc 0.9\n" in stdout
         assert "0.1      n0    ended  exit code 3  2025-12-06 05:46:40  1m   -          -\n" in stdout

@@ -3,11 +3,20 @@
 import click
 import pytest
 
+from pit.counts import counted
 from pit.options import flatten, job_number, job_numbers
 from pit.render import ending, records
 from pit.tables import Column, Section, render_plain
 from pit.times import local_time, parse_time, short_age
 from tests.client.stub_head import a_record, an_ended
+
+
+def test_one_is_no_plural() -> None:
+    assert (counted(1, "byte"), counted(0, "file"), counted(2000, "file")) == (
+        "1 byte",
+        "0 files",
+        "2,000 files",
+    )
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,7 @@ class TestCommands:
             (("pull", "home", "said/*", "-"), 1, "home said/* is a pattern; stdout takes one file"),
             (("cat", "home", "said/*"), 1, "home said/* is a pattern; stdout takes one file"),
             (("pull", "home", "said/word", "none/word"), 1, "none is no directory here"),
+            (("restore", "it"), 2, "'it' is no ID; `pit show trash` lists them"),
             (("download", "1", "-o", "none/job.tar.gz"), 1, "none is no directory here"),
         ],
     )
@@ -164,6 +165,11 @@ class TestCommands:
         assert "precious" in shared_cluster.ok("show", "trash")
         shared_cluster.ok("restore", str(gone["id"]))
         assert shared_cluster.ok("cat", "home:precious") == "precious"
+        gone = shared_cluster.json("rm", "home", "precious")
+        shared_cluster.ok("push", "home", str(place / "precious"))
+        there = shared_cluster.pit("restore", str(gone["id"])).err.splitlines()
+        assert there[0].endswith(" precious is there already")
+        assert there[1] == "move it away, or remove it, and try again"
         assert "user:" in shared_cluster.ok("show", "usage")
         shared_cluster.ok("rm", "home", "precious")
 

@@ -155,7 +155,7 @@ def _build(work: Work, data: DataRoot, settings: Settings, say: _Voice) -> Count
     with store.whole(snapshot.tree), checkout.index_of(store.git, snapshot.tree) as indexed:
         checkout.check_out(indexed, partial / "src")
         if found := pointers.find(indexed):
-            say(f"{len(found)} large files of Git LFS")
+            say(f"{len(found):,} large file{'' if len(found) == 1 else 's'} of Git LFS")
             _large_files(work, data, settings).put_in_place(found, partial / "src")
     if work.needs_script and not (partial / "src" / COMPUTE).is_file():
         raise Problem("no_script", f"the project has no {COMPUTE}", "add one, or give commands with `-d`")

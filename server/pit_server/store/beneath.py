@@ -232,7 +232,8 @@ class Domain:
         with self.parent(path) as (parent, name), self.told(path):
             with suppress(FileNotFoundError):
                 os.stat(name, dir_fd=parent, follow_symlinks=False)
-                raise Problem("exists", f"{self.named(path)} is there already", status=409)
+                hint = "move it away, or remove it, and try again"
+                raise Problem("exists", f"{self.named(path)} is there already", hint, status=409)
             os.rename(source, name, dst_dir_fd=parent)
 
     def named(self, path: str) -> str:
