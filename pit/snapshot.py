@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from pit.counts import counted
 from pit.folder import Folder, Foreign, is_foreign
 from pit.looking import Look
 from pit.project import Base, Project, lost, secret_in
-from pit.worktree import EMPTY_TREE, RAW_DIFF, Taken, take
+from pit.worktree import EMPTY_TREE, RAW_DIFF, Taken, is_named, take
 from pit_protocol.submission import Demand, LargeFile, Offer, Snapshot
 
 NAMED_FILES = 5
@@ -42,7 +43,7 @@ class Shot:
         self.commit, self.committed = project.head, self.taken.committed
         self.missing: set[str] = set()  # objects that are needed and not here
         self.history = project.history(self.base)
-        self.notes += list(_warnings(self.taken))
+        self.notes += list(_warnings(self.taken, self._include))
 
     @property
     def tree(self) -> str:
@@ -151,16 +152,22 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _warnings(taken: Taken) -> Iterator[str]:
+def _warnings(taken: Taken, include: Sequence[str]) -> Iterator[str]:
     if taken.unmerged:
         yield f"conflicts are not resolved in {_named(taken.unmerged)}; they go along with their marks"
     if taken.left_out:
         yield f"left out, for they look like secrets: {_named(taken.left_out)}; `--include NAME` sends them"
     untracked = [change.path for change in taken.changes if change.is_untracked]
+    for wanted in include:
+        # A submodule's files may be named as they are called in it.
+        names = (wanted, f"*/{wanted}")
+        if not any(is_named(os.fsdecode(path), name) for path in untracked for name in names):
+            yield f"--include {wanted} fits no untracked file: it is not there, or git ignores or has it"
     if untracked:
         size = sum(size_of(taken, path) for path in untracked)
-        files = "1 untracked file goes" if len(untracked) == 1 else f"{len(untracked):,} untracked files go"
-        yield f"{files} along ({size / MIB:,.1f} MiB)"
+        verb = "goes" if len(untracked) == 1 else "go"
+        how_much = f"{size / MIB:,.1f} MiB" if size >= MIB else counted(size, "byte")
+        yield f"{counted(len(untracked), 'untracked file')} {verb} along ({how_much})"
 
 
 def size_of(taken: Taken, path: bytes) -> int:

@@ -211,12 +211,17 @@ def _changes(scratch: Scratch, before: str, tree: str, tags: bytes) -> list[Chan
     return changes
 
 
+def is_named(path: str, wanted: str) -> bool:
+    """Whether `--include` means this file, by its name or by a pattern for its path."""
+    return fnmatch.fnmatchcase(path, wanted) or wanted == path.rpartition("/")[2]
+
+
 def _is_secret(change: Change, include: Sequence[str]) -> bool:
     if not change.is_untracked:
         return False
     path = os.fsdecode(change.path)
     name = path.rpartition("/")[2]
-    if any(fnmatch.fnmatchcase(path, wanted) or wanted == name for wanted in include):
+    if any(is_named(path, wanted) for wanted in include):
         return False
     secret = any(fnmatch.fnmatchcase(name.lower(), pattern) for pattern in SECRET_NAMES)
     return secret and name.lower() not in HARMLESS_NAMES
@@ -237,7 +242,9 @@ def _flatten(
         place = scratch.directory / f"inner-{number}"
         ignored = patterns_below(scratch.ignored, path)
         # The outer project's remote knows nothing of the inner one's large files.
-        inner[path] = take(project, place, embed=_All(), include=include, ignored=ignored)
+        above = f"{os.fsdecode(path)}/"
+        named = (*include, *(name.removeprefix(above) for name in include if name.startswith(above)))
+        inner[path] = take(project, place, embed=_All(), include=named, ignored=ignored)
         scratch.see(inner[path].scratch.objects)
         scratch.forget([path])
         scratch.run("read-tree", f"--prefix={os.fsdecode(path)}/", inner[path].tree)

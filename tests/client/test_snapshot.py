@@ -197,6 +197,7 @@ class TestSecrets:
         assert not {name.encode() for name in SECRETS} & arrived.keys()
         assert arrived[b".env.example"] == ("file", b"TOPSECRET")
         assert "left out, for they look like secrets: .env.local, deep/.env, deep/API.KEY" in shot.notes[0]
+        assert shot.notes[1] == "1 untracked file goes along (9 bytes)"
 
     def test_nothing_of_them_is_in_the_pack(self, checkout: Path, tmp_path: Path) -> None:
         self.write(checkout)
@@ -211,6 +212,25 @@ class TestSecrets:
         arrived = contents(receive(shoot(checkout, tmp_path, "*.pem", ".env"), tmp_path, None))
         assert {b"id_rsa", b"server.pem", b"deep/.env"} <= arrived.keys()
         assert b".env.local" not in arrived
+
+    @pytest.mark.parametrize("name", [".env", "inner/deep/.env", "deep/.env", "inner/*"])
+    def test_one_of_a_repository_inside_is_named_by_its_whole_path_too(
+        self, checkout: Path, tmp_path: Path, name: str
+    ) -> None:
+        git(checkout, "init", "--quiet", "inner")
+        self.write(checkout / "inner")
+        shot = shoot(checkout, tmp_path, name)
+        assert contents(receive(shot, tmp_path, None))[b"inner/deep/.env"] == ("file", b"TOPSECRET")
+        assert not [note for note in shot.notes if note.startswith("--include")]
+
+    def test_one_that_is_not_there_or_ignored_is_told(self, checkout: Path, tmp_path: Path) -> None:
+        self.write(checkout)
+        (checkout / ".gitignore").write_text("*.pem\n")
+        notes = shoot(checkout, tmp_path, "*.pem", "deep/.env", "nothing").notes
+        assert [note for note in notes if note.startswith("--include")] == [
+            "--include *.pem fits no untracked file: it is not there, or git ignores or has it",
+            "--include nothing fits no untracked file: it is not there, or git ignores or has it",
+        ]
 
     def write(self, top: Path) -> None:
         (top / "deep").mkdir()
