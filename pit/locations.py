@@ -1,7 +1,9 @@
 """Places on the head, as users write them: a domain and a path below it."""
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 import click
 
@@ -63,6 +65,13 @@ def parse_location(entity: str, path: str | None = None) -> Location:
     if ".." in names:
         raise click.UsageError(f"{whole!r} leads out of {domain}")
     return Location(domain, "/".join(names))
+
+
+def outermost(paths: Collection[str]) -> list[str]:
+    """Without what is in a directory that is among them."""
+    return sorted(
+        path for path in paths if not any(str(above) in paths for above in PurePosixPath(path).parents)
+    )
 
 
 def is_location(word: str) -> bool:

@@ -2,13 +2,12 @@
 
 from collections.abc import Collection, Mapping
 from functools import lru_cache
-from pathlib import PurePosixPath
 
 import click
 
 from pit import output
 from pit.exits import Exit
-from pit.locations import Location, parse_location
+from pit.locations import Location, outermost, parse_location
 from pit.opening import open_head
 from pit.options import example, json_option
 from pit.remote import DIRECTORY, LINK, Entry, Remote
@@ -53,8 +52,7 @@ def find(remote: Remote, where: Location) -> list[Entry]:
     above, pattern = where.split_pattern()
     found = {entry.name: entry for entry in remote.entries(above, glob=pattern)}
     _check(where, {"glob": pattern}, found)
-    tops = (name for name in found if not any(str(up) in found for up in PurePosixPath(name).parents))
-    return [found[name] for name in sorted(tops)]
+    return [found[name] for name in outermost(found)]
 
 
 def _question(remote: Remote, where: Location, *, recursive: bool = False) -> tuple[Location, dict[str, str]]:

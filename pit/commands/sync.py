@@ -8,7 +8,7 @@ import click
 
 from pit import local_files, output
 from pit.exits import Exit
-from pit.locations import Location, parse_location
+from pit.locations import Location, outermost, parse_location
 from pit.opening import open_head
 from pit.options import example, json_option
 from pit.progress import bars
@@ -46,7 +46,7 @@ def command(
         remote = Remote(head)
         there = {entry.name: entry for entry in _there(remote, where)}
         changed = [entry for entry in entries if _differs(remote, where, directory, entry, there, checksum)]
-        extra = _outermost(there.keys() - {entry.name for entry in entries}) if deletes else []
+        extra = outermost(there.keys() - {entry.name for entry in entries}) if deletes else []
         if not dry_run:
             _send(remote, where, directory, changed, there)
             for name in extra:
@@ -79,15 +79,6 @@ def _differs(
     return own != remote.sha256(where.below(entry.name), entry.size)
 
 
-def _outermost(names: set[str]) -> list[str]:
-    """Without what is in a directory that goes as a whole."""
-    found: list[str] = []
-    for name in sorted(names):
-        if not found or not name.startswith(f"{found[-1]}/"):
-            found.append(name)
-    return found
-
-
 def _send(
     remote: Remote, where: Location, directory: Path, changed: list[Entry], there: dict[str, Entry]
 ) -> None:
@@ -106,8 +97,7 @@ def _send(
 
 def _tell(sent: list[str], removed: list[str], dry_run: bool, as_json: bool) -> None:
     if as_json:
-        texts = [[safe(name) for name in names] for names in (sent, removed)]
-        output.show_json({"sent": texts[0], "removed": texts[1], "dry_run": dry_run})
+        output.show_json({"sent": sent, "removed": removed, "dry_run": dry_run})
         return
     if dry_run:
         for sign, names in (("+", sent), ("-", removed)):

@@ -4,7 +4,11 @@ import click
 import pytest
 
 from pit.commands.remove import _parse_files
-from pit.locations import Location, parse_location
+from pit.locations import Location, outermost, parse_location
+
+
+def test_what_is_in_a_directory_goes_with_it() -> None:
+    assert outermost({"d/x/y", "d", "d 2", "d/x", "e/f"}) == ["d", "d 2", "e/f"]
 
 
 @pytest.mark.parametrize(

@@ -256,6 +256,9 @@ class TestCommands:
         shared_cluster.ok("sync", str(tree), "home:work", "--delete")
         names = [entry["name"] for entry in shared_cluster.json("ls", "-R", "home", "work")["entries"]]
         assert names == [".gitignore", ".pitignore", "keep.txt"]
+        odd = os.fsdecode(b"new\nline \xe9")
+        (tree / odd).touch()
+        assert shared_cluster.json("sync", str(tree), "home:work")["sent"] == [odd]
         os.utime(tree / "keep.txt", (1, 1))
         assert shared_cluster.json("sync", "--checksum", str(tree), "home:work")["sent"] == []
         shared_cluster.ok("rm", "home", "work")
