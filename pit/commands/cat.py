@@ -13,6 +13,7 @@ from pit.opening import open_head
 from pit.options import example, json_option
 from pit.pulling import pass_on
 from pit.remote import Remote
+from pit_protocol.paths import name_fields
 
 
 @click.command("cat", epilog=example("pit cat 190 keep/loss.txt"))
@@ -32,7 +33,7 @@ def command(entity: str, path: str | None, as_json: bool) -> Exit:
             return Exit.DONE
         content = io.BytesIO()
         pass_on(remote, where, content)
-    output.show_json({"domain": where.domain, **_fields(content.getvalue())})
+    output.show_json({"domain": where.domain, **name_fields(where.path), **_fields(content.getvalue())})
     return Exit.DONE
 
 

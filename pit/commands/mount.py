@@ -31,7 +31,12 @@ def command(entity: str, directory: Path | None, shell: bool, as_json: bool) -> 
         except Problem as problem:
             if problem.status != 404:
                 raise
-            raise Problem("no_data", f"there is no {entity}, or you may not see it", status=404) from None
+            raise Problem(
+                "no_data",
+                f"there is no {entity}, or you may not see it",
+                f"`pit ls {entity}` says more",
+                status=404,
+            ) from None
         connection = head.connection
     with mounting.mounted(connection, source, directory) as (place, mount):
         if as_json:

@@ -68,7 +68,9 @@ def _push(
 ) -> tuple[int, int, Location]:
     own = local_files.read(local.absolute().parent, local.absolute().name or ".")
     if own is None or not local.exists():
-        raise Problem("no_file", f"{local} is not there, or no file and no directory")
+        raise Problem(
+            "no_file", f"{local} is not there, or no file and no directory", "name one on this machine"
+        )
     there = remote.get_entry(where)
     if is_inside or (there and there.kind == DIRECTORY and not local.is_dir()):
         where = where.below(local.absolute().name)

@@ -144,6 +144,12 @@ class TestCommands:
             (("pull", "home", "said/*", "-"), 1, "home said/* is a pattern; stdout takes one file"),
             (("cat", "home", "said/*"), 1, "home said/* is a pattern; stdout takes one file"),
             (("pull", "home", "said/word", "none/word"), 1, "none is no directory here"),
+            (
+                ("push", "home", "said/", "/dev/null"),
+                1,
+                "/dev/null is not there, or no file and no directory",
+            ),
+            (("mount", "99999"), 1, "there is no 99999, or you may not see it\n`pit ls 99999` says more\n"),
             (("restore", "it"), 2, "'it' is no ID; `pit show trash` lists them"),
             (("download", "1", "-o", "none/job.tar.gz"), 1, "none is no directory here"),
         ],
@@ -156,6 +162,15 @@ class TestCommands:
         said = shared_cluster.pit(*words)
         assert (said.code, said.out) == (code, "")
         assert said.err.startswith(f"pit: {sentence}")
+
+    def test_a_file_holds_no_others(self, shared_cluster: Cluster, place: Path) -> None:
+        (place / "word").write_text("word")
+        shared_cluster.ok("push", "-f", "home", "said/word", str(place / "word"))
+        for path in ("said/word/below", "said/word/far/below"):
+            push = shared_cluster.pit("push", "home", path, str(place / "word"))
+            assert (push.code, "said/word is no directory\nname another place" in push.err) == (1, True), push
+        told = shared_cluster.json("cat", "home", "said/word")
+        assert told == {"domain": "home", "name": "said/word", "text": "word"}
 
     def test_the_trash_gives_back(self, shared_cluster: Cluster, place: Path) -> None:
         (place / "precious").write_text("precious")

@@ -151,9 +151,12 @@ class Domain:
             try:
                 os.mkdir(name, 0o700, dir_fd=parent)
             except FileExistsError:
-                if parents and self._is_directory(path):
-                    return
-                raise
+                if not parents:
+                    raise
+                if not self._is_directory(path):
+                    hint = "name another place, or move it away"
+                    raise Problem("exists", f"{self.named(path)} is no directory", hint, status=409) from None
+                return
             made = os.open(name, DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
             try:
                 self._give(made, self._ownership.directory_mode)
