@@ -33,8 +33,8 @@ class Pull:
     force: bool = False
     resume: bool = False
 
-    def directory(self, source: Location, entries: Sequence[Entry], target: Path) -> None:
-        """All entries of a directory, into `target`."""
+    def directory(self, source: Location, entries: Sequence[Entry], target: Path) -> tuple[int, int]:
+        """All entries of a directory, into `target`; how many files were copied, and how many bytes."""
         target.mkdir(parents=True, exist_ok=True)
         for entry in entries:
             _check(entry.name)
@@ -59,6 +59,8 @@ class Pull:
         for batch in batches(links):
             self._batch(source, batch, target)
         flag.unlink()
+        sizes = [entry.size for entry in wanted if entry.kind == FILE]
+        return len(sizes), sum(sizes)
 
     def wants(self, entry: Entry, target: Path) -> bool:
         """Whether it is still to be copied; a Problem if something is in its place that must stay."""

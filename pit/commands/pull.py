@@ -81,8 +81,9 @@ def _pull(remote: Remote, where: Location, local: Path, force: bool, resume: boo
     with bars() as shown:
         bar = shown.begin(where.name, entry.size)
         pull = Pull(remote, bar, force, resume)
-        if pull.wants(Entry(target.name, *_fields(entry)), target.parent):
-            pull.file(where, entry, target)
+        if not pull.wants(Entry(target.name, *_fields(entry)), target.parent):
+            return 0, 0, target
+        pull.file(where, entry, target)
     return 1, entry.size, target
 
 
@@ -127,11 +128,9 @@ def _check_names(above: Location, found: Sequence[Entry], local: Path, replaces:
 def _copy(
     remote: Remote, where: Location, entries: list[Entry], target: Path, force: bool, resume: bool
 ) -> tuple[int, int]:
-    files = [entry for entry in entries if entry.kind == FILE]
-    size = sum(entry.size for entry in files)
+    size = sum(entry.size for entry in entries if entry.kind == FILE)
     with bars() as shown:
-        Pull(remote, shown.begin(where.name, size), force, resume).directory(where, entries, target)
-    return len(files), size
+        return Pull(remote, shown.begin(where.name, size), force, resume).directory(where, entries, target)
 
 
 def _fields(entry: Entry) -> tuple[str, int, float, int, str]:

@@ -103,4 +103,8 @@ def _push_directory(
     size = sum(entry.size for entry in files)
     with bars() as shown:
         push = Push(remote, shown.begin(where.name, size), force, resume)
-        return push.directory(local, entries, where, known), size
+        count = push.directory(local, entries, where, known)
+    kept = [
+        entry for entry in files if resume and entry.name in known and is_settled(entry, known[entry.name])
+    ]
+    return count, size - sum(entry.size for entry in kept)

@@ -307,6 +307,21 @@ class TestCommands:
         shared_cluster.ok("rm", "home", "both")
 
 
+def test_going_on_counts_what_it_copied(shared_cluster: Cluster, tmp_path: Path) -> None:
+    cluster, tree = shared_cluster, tmp_path / "counted"
+    tree.mkdir()
+    (tree / "old").write_text("old")
+    cluster.ok("push", "home", str(tree))
+    cluster.ok("pull", "home", "counted", str(tmp_path / "to" / "counted"))
+    (tree / "newer").write_text("newer")
+    for expected in ((1, 5), (0, 0)):
+        for command in (("push", "home", str(tree)), ("pull", "home", "counted", str(tmp_path / "to"))):
+            done = cluster.json(*command, "-c")
+            assert (done["files"], done["bytes"]) == expected, command
+    assert cluster.json("pull", "-c", "home", "counted/old", str(tree))["files"] == 0
+    cluster.ok("rm", "home", "counted")
+
+
 def test_going_on_takes_nothing_that_is_older(shared_cluster: Cluster, tmp_path: Path) -> None:
     cluster, file = shared_cluster, tmp_path / "kept"
     file.write_text("of now")
