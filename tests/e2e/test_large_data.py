@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -38,18 +38,28 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def parts_in(folder: Path, size: int) -> dict[Path, int]:
+    """What is on its way there and larger than that."""
+    parts = {}
+    for path in folder.glob(".pit-*.part"):
+        with suppress(FileNotFoundError):
+            parts[path] = path.stat().st_size
+    return {path: arrived for path, arrived in parts.items() if arrived > size}
+
+
 def part_in(folder: Path) -> Path | None:
     """What is on its way there, if some of it has arrived."""
-    parts = [path for path in folder.glob(".pit-*.part") if path.stat().st_size > MIB]
-    return parts[0] if parts else None
+    return next(iter(parts_in(folder, MIB)), None)
 
 
 @contextmanager
-def stopped_midway(cluster: Cluster, folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+def stopped_midway(
+    cluster: Cluster, folder: Path, *arguments: str, size: int = MIB
+) -> Iterator[subprocess.Popen[bytes]]:
     """A client that is halted while its file is half there."""
     with subprocess.Popen([str(PIT), *arguments], env=cluster.env, stderr=subprocess.PIPE) as client:
         try:
-            eventually(lambda: part_in(folder))
+            eventually(lambda: parts_in(folder, size))
             client.send_signal(signal.SIGSTOP)
             assert client.poll() is None
             yield client
@@ -72,6 +82,33 @@ def test_a_push_is_continued_after_head_and_client_were_killed(cluster: Cluster,
     assert part_in(folder) is None
     again = cluster.json("push", "-c", "home", "large.bin", str(large))
     assert again["files"] == 0
+
+
+def test_a_push_of_small_files_leaves_no_parts_when_the_head_is_killed_in_it(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    source, folder = tmp_path / "source", data(cluster) / "results"
+    source.mkdir()
+    for number in range(128):
+        (source / f"{number}").write_bytes(number.to_bytes(8) * (MIB // 8))
+    with stopped_midway(cluster, folder, "push", "home", "results", str(source), size=0) as client:
+        looks: list[dict[Path, int]] = []
+
+        def is_still() -> bool:
+            """Whether all that had left the client is written, and of the next files a piece."""
+            looks.append(parts_in(folder, 0))
+            return len(looks) > 5 and looks[-1] == looks[-5]
+
+        eventually(is_still)
+        cluster.kill("head")
+        assert parts_in(folder, 0)
+        cluster.ok("up")
+        client.send_signal(signal.SIGCONT)
+        assert client.wait(60) == 0
+    eventually(lambda: not parts_in(folder, 0))
+    assert {path.name: digest(path) for path in folder.iterdir()} == {
+        path.name: digest(path) for path in source.iterdir()
+    }
 
 
 def test_a_pull_is_continued_after_head_and_client_were_killed(

@@ -129,6 +129,25 @@ def test_uploads_that_were_given_up_are_swept_and_young_ones_are_not(head: Head,
     assert list(home(head).iterdir()) == [second]
 
 
+def test_what_a_killed_head_was_writing_is_swept_by_the_next_one(head: Head, anna: Person) -> None:
+    anna.ok(send(anna, "home", b"x", b"x"))
+    folder = home(head)
+    with Domain(folder, "home") as domain, domain.replacing("held"):
+        [held] = folder.glob(".pit-new-*.part")
+        (folder / ".pit-new-dead.part").touch()
+        (folder / ".pit-new-link.part").symlink_to("/", target_is_directory=True)
+        (folder / ".pit-new-directory.part").mkdir()  # a user's own
+        for path in folder.iterdir():
+            os.utime(path, (0, 0), follow_symlinks=False)
+        (folder / ".pit-new-young.part").touch()
+        future = time.time() + 60
+        os.utime(folder / ".pit-new-young.part", (future, future))
+        tidy(head)
+        left = {path.name for path in folder.iterdir()}
+    assert left == {"x", held.name, ".pit-new-directory.part", ".pit-new-young.part"}
+    assert (folder / "held").exists()
+
+
 def test_a_sparse_file_counts_by_what_it_takes_and_is_listed_by_its_size(tmp_path: Path) -> None:
     with (tmp_path / "sparse").open("wb") as file:
         file.truncate(2**40)

@@ -11,7 +11,8 @@ from pit_server.services import aging, trash
 from pit_server.services.room import Room
 from pit_server.services.tokens import DAY_S
 from pit_server.settings import Settings
-from pit_server.store.beneath import is_part
+from pit_server.store import parts
+from pit_server.store.beneath import is_brief, is_part
 from pit_server.store.paths import DataRoot
 
 log = logging.getLogger(__name__)
@@ -20,6 +21,7 @@ log = logging.getLogger(__name__)
 class Housekeeping:
     def __init__(self, database: Database, data: DataRoot, room: Room, settings: Settings) -> None:
         self._database, self._data, self._room, self._settings = database, data, room, settings
+        self._begun_at = time.time()
 
     def __call__(self) -> float:
         now = time.time()
@@ -34,20 +36,21 @@ class Housekeeping:
                 places = trash.sweep(session, self._data, self._settings.trash_days, now=now)
             for place in (*places, *_orphans(self._data.trash, self._settings.trash_days, now)):
                 trash.delete(place)
-        for domains in (self._data.root / name for name in ("home", "groups", "jobs")):
-            sweep_parts(domains, now - DAY_S)
+        for domains in (self._data.root / name for name in ("home", "groups", "jobs", "shared")):
+            self._sweep_parts(domains, now - DAY_S)
         return DAY_S
 
+    def _sweep_parts(self, directory: Path, before: float) -> None:
+        """Delete what was begun to be sent, and not gone on with; past no link.
 
-def sweep_parts(directory: Path, before: float) -> None:
-    """Delete what was once begun to be sent, and not gone on with; past no link."""
-    for place, _, files, descriptor in os.fwalk(directory, follow_symlinks=False):
-        for name in filter(is_part, files):
-            with suppress(FileNotFoundError):  # completed just now
-                status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-                if status.st_mtime < before:
-                    os.unlink(name, dir_fd=descriptor)
-                    log.info("%s was never completed", Path(place, name))
+        What nobody can go on with goes as soon as there is a new head.
+        """
+        for place, directories, files, descriptor in os.fwalk(directory, follow_symlinks=False):
+            # A link to a directory is among those, and may be a part as any file.
+            for name in filter(is_part, (*files, *directories)):
+                with suppress(OSError):  # completed just now, or not the head's
+                    if parts.sweep(descriptor, name, self._begun_at if is_brief(name) else before):
+                        log.info("%s was never completed", Path(place, name))
 
 
 def _orphans(directory: Path, days: int, now: float) -> list[Path]:

@@ -4,6 +4,7 @@ Names are bytes to the kernel; here they are texts with surrogates for what is n
 """
 
 import errno
+import fcntl
 import os
 import secrets
 import stat
@@ -22,6 +23,7 @@ from pit_server.store.writing import sync_directory, sync_filesystem
 
 LONGEST_PATH, LONGEST_NAME = 4096, 255
 PART = ".pit-{}.part"  # what is being written; not listed, and swept up if it is left
+BRIEF = ".pit-new-{}.part"  # the same within one request: of no use to any other
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
 
 
@@ -69,6 +71,11 @@ def parse_path(raw: bytes) -> str:
 def is_part(name: str) -> bool:
     """Whether this is a file that is still being written."""
     return name.startswith(".pit-") and name.endswith(".part")
+
+
+def is_brief(part: str) -> bool:
+    """Whether a part is of one request only, so that no other head goes on with it."""
+    return part.startswith(".pit-new-")
 
 
 class Domain:
@@ -169,7 +176,7 @@ class Domain:
 
         It is on disk then, unless `sync` is off and the caller sees to that.
         """
-        part = PART.format(secrets.token_hex(12))
+        part = BRIEF.format(secrets.token_hex(12))
         with self.parent(path) as (parent, name):
             with self.told(path):
                 descriptor = create_at(parent, part)
@@ -201,7 +208,7 @@ class Domain:
 
     def make_link(self, path: str, target: str) -> None:
         """A link, which replaces what is there; where it leads is up to who follows it."""
-        part = PART.format(secrets.token_hex(12))
+        part = BRIEF.format(secrets.token_hex(12))
         with self.parent(path) as (parent, name), self.told(path):
             os.symlink(target, part, dir_fd=parent)
             try:
@@ -319,9 +326,12 @@ def names_in(directory: int) -> list[str]:
 
 
 def create_at(directory: int, name: str) -> int:
-    """A new file that nobody but the head can read yet."""
+    """A new file that nobody but the head can read yet; held, so that it is not taken for left behind."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    return os.open(name, flags, 0o600, dir_fd=directory)
+    descriptor = os.open(name, flags, 0o600, dir_fd=directory)
+    with suppress(BlockingIOError):  # who sweeps looks at it just now, and sees that it is young
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return descriptor
 
 
 def _entry(name: str, status: os.stat_result, target: str | None = None) -> Entry:

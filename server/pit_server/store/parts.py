@@ -125,6 +125,26 @@ def complete(domain: Domain, upload: Upload, claim: Claim) -> None:
             remember(part, claim.sha256)
 
 
+def sweep(directory: int, name: str, before: float) -> bool:
+    """Delete a part that is older than that and that no request holds; whether it was one."""
+    status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    if status.st_mtime >= before or stat.S_ISDIR(status.st_mode):
+        return False
+    if not stat.S_ISREG(status.st_mode):
+        os.unlink(name, dir_fd=directory)
+        return True
+    part = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=directory)
+    try:
+        fcntl.flock(part, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if is_left := _is_named(part, directory, name):
+            os.unlink(name, dir_fd=directory)
+        return is_left
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(part)
+
+
 class _Running:
     """Hashes of parts as far as they have come; one that is lost is computed from the file at the end."""
 
