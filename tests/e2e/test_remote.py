@@ -59,6 +59,11 @@ def attempts(cluster: Cluster) -> list[Path]:
     return sorted((cluster.home / "worker" / "attempts").glob("*"))
 
 
+def kept(cluster: Cluster, place: Path) -> str:
+    """Where a copy is that the head did not take, as people are told."""
+    return f"on node {cluster.json('show', 'nodes')['nodes'][0]['name']} for 7 days, in {place}"
+
+
 def begin(cluster: Cluster, command: str) -> int:
     """Submit it, and wait until it says that it is ready."""
     number = cluster.run(command)
@@ -182,7 +187,7 @@ def test_what_is_over_a_quota_waits_for_room_and_stays_on_the_node_if_stopped(re
         remote.ok("set", f"user:{me}", "quota=")
     place = remote.home / "worker" / "attempts" / f"{stopped}-1"
     assert record["outcome"] == "stopped"
-    assert f"stays on its node, in {place}" in record["processes"][0]["reason"]
+    assert f"is kept {kept(remote, place)}" in record["processes"][0]["reason"]
     assert (place / "cache/own/vfs/pit/home/stays").stat().st_size == 3_000_000
     assert remote.wait(waiting)["outcome"] == "succeeded"
     assert (home(remote) / "waits").stat().st_size == 3_000_000
@@ -205,7 +210,7 @@ def test_one_file_that_the_head_cannot_take_keeps_no_other_from_coming(remote: C
     assert record["outcome"] == "failed"
     reason = record["processes"][0]["reason"]
     assert "of its files could not be brought to the head: keep/nnn" in reason
-    assert f"is too long; what is not on the head stays on its node, in {place}" in reason
+    assert f"is too long; what is not on the head is kept {kept(remote, place)}" in reason
     keep = data(remote) / "jobs" / str(number) / "1/keep"
     assert len(list(keep.iterdir())) == 1501
     assert (keep / "d1500/k").read_text() == "k\n"

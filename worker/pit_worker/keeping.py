@@ -15,7 +15,7 @@ from pit_worker.delivery import undelivered
 from pit_worker.entry import Entry, Key
 from pit_worker.guards import Guards
 
-KEPT_S = 7 * 86_400.0  # as long as something stays that the head did not take
+KEPT_DAYS = 7  # as long as something stays that the head did not take
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +24,7 @@ class Keeping:
     """The loop says who uses what; a thread of its own clears away."""
 
     def __init__(self, spool: Path, guards: Guards) -> None:
+        self.node = ""  # its name, once the head has told it
         self._folder = spool / ATTEMPTS
         self._guards = guards
         self._crew = Crew("clear", 1)
@@ -60,7 +61,8 @@ class Keeping:
 
     def keep(self, place: AttemptPlace, why: str) -> str:
         """Let stay what is not on the head; the reason, and where it is."""
-        why = f"{why}; what is not on the head stays on its node, in {place.path}"
+        where = f"on node {self.node} for {KEPT_DAYS} days, in {place.path}"
+        why = f"{why}; what is not on the head is kept {where}"
         log.error("the data of %s: %s", place.path.name, why)
         try:
             place.keep(why)
@@ -81,7 +83,7 @@ class Keeping:
         self, place: AttemptPlace, lock: threading.Lock, deliver: Callable[[AttemptPlace], str]
     ) -> None:
         try:
-            if time.time() - place.kept.stat().st_mtime > KEPT_S:
+            if time.time() - place.kept.stat().st_mtime > KEPT_DAYS * 86_400:
                 log.warning("the data of %s was kept for long enough, and is deleted", place.path.name)
                 self.settle(place)
             else:

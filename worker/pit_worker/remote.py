@@ -83,6 +83,7 @@ class Remote:
 
     def welcome(self, welcome: Welcome) -> None:
         self._epoch = welcome.epoch
+        self._keeping.node = welcome.node
         self._welcomed.set()
         self._loop.after(0, self._bring_late)  # when it is known what lives
 
