@@ -198,6 +198,30 @@ def test_what_is_over_a_quota_waits_for_room_and_stays_on_the_node_if_stopped(re
     shutil.rmtree(place)
 
 
+def test_who_is_stopped_does_not_wait_for_room_either(remote: Cluster) -> None:
+    me = remote.json("show", "me")["name"]
+    remote.ok("set", f"user:{me}", "quota=1M")
+    try:
+        write = 'head -c 3000000 /dev/zero >"$USER_DIR/large"; echo k >"$KEEP_DIR/k"'
+        number = begin(remote, f"{write}; echo ready; sleep 600")
+        remote.ok("stop", str(number))
+        record = remote.wait(number)
+        place = remote.home / "worker" / "attempts" / f"{number}-1"
+        [process] = record["processes"]
+        assert (record["outcome"], process["state"], process["killed_by"]) == ("stopped", "ended", "user")
+        why = "1 file in home or groups could not be written: home/large: user:"
+        reason = process["reason"].removeprefix("ended: ")
+        assert reason.startswith(why)
+        assert reason.endswith(f"; what is not on the head is kept {kept(remote, place)}")
+        assert f"worker 0 ended: {reason}\n" in remote.ok("log", str(number), "--no-follow")
+        assert reason == (place / "kept").read_text()
+        assert (data(remote) / "jobs" / str(number) / "1/keep/k").read_text() == "k\n"
+    finally:
+        remote.ok("set", f"user:{me}", "quota=")
+    assert (place / "cache/own/vfs/pit/home/large").stat().st_size == 3_000_000
+    shutil.rmtree(place)
+
+
 def test_one_file_that_the_head_cannot_take_keeps_no_other_from_coming(remote: Cluster) -> None:
     """A path that is too long for it, beside more directories than a program may have open."""
     name = "n" * 250

@@ -252,7 +252,7 @@ class Processes:
             self._stop(process, KilledBy.LIMIT, reason)
 
     def _stop(self, process: Process, killed_by: KilledBy | None, reason: str = "") -> None:
-        if process.is_delivering and process.stop is None and killed_by is KilledBy.USER:
+        if process.is_delivering and killed_by is KilledBy.USER:
             self._carrier.give_up(process.entry)
         is_over = process.end or process.is_settling or process.is_delivering
         if is_over or process.stop or self._runtime.has_exited(process.entry):
@@ -329,6 +329,9 @@ class Processes:
         process.is_delivering = True
         delivered, waiting = partial(self._on_delivered, process, end), partial(self._on_waiting, process)
         self._carrier.deliver(process.entry, delivered, waiting)
+        if process.stop and process.stop.killed_by is KilledBy.USER:
+            # Tried once, but not waited for: who stops a job wants its GPUs back.
+            self._carrier.give_up(process.entry)
 
     def _on_waiting(self, process: Process, why: str) -> None:
         process.lack = f"what it has written is not on the head yet: {why}"
@@ -338,7 +341,9 @@ class Processes:
     def _on_delivered(self, process: Process, end: End, trouble: str) -> None:
         process.is_delivering = False
         if trouble:
-            end = replace(end, exit_code=None, signal=None, killed_by=KilledBy.WORKER, reason=trouble)
+            killed_by = end.killed_by or KilledBy.WORKER
+            reason = "; ".join(filter(None, (end.reason, trouble)))
+            end = replace(end, exit_code=None, signal=None, killed_by=killed_by, reason=reason)
         self._finish(process, end)
 
     def _release(self) -> None:

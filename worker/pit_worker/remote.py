@@ -137,7 +137,7 @@ class Remote:
 
     def give_up(self, entry: Entry) -> None:
         errand = self._errands.get(entry.key)
-        if errand is None:
+        if errand is None or errand.place.is_given_up:
             return
         try:
             errand.place.give_up()
