@@ -87,6 +87,16 @@ def test_the_first_word_of_a_worker_on_a_full_disk_is_not_that_all_is_well(
     assert "" not in [beat.trouble for beat in head.spoken]
 
 
+def test_whose_end_finds_no_room_is_told_of_the_disk(
+    head: StubHead, workers: Workers, eventually: Eventually, small_disk: Path
+):
+    workers.start(small_disk / "spool", **HASTE)
+    head.run(1, f"cat /dev/zero >{small_disk}/large; exit 4")
+    end = eventually(lambda: head.end(1))
+    reason = "its node's disk is full: how it ended could not be written down"
+    assert (end.exit_code, end.signal, end.killed_by, end.reason) == (None, None, KilledBy.WORKER, reason)
+
+
 def test_what_a_directory_holds(tmp_path: Path):
     (tmp_path / "file").write_bytes(b"x" * 100_000)
     (tmp_path / "twin").hardlink_to(tmp_path / "file")

@@ -135,6 +135,10 @@ class Entry:
         text = _read(self.path / "exit")
         return int(text) if text.strip().isdigit() else None
 
+    def has_no_room(self) -> bool:
+        """Whether its supervisor saw the end, and found no room to write down how."""
+        return any(_size(self.path / name) == 0 for name in ("exit", "exit.part"))
+
     def has_expired(self) -> bool:
         """Whether its dead-man ended it."""
         return bool(_read(self.expired))
@@ -224,6 +228,13 @@ def _read(path: Path) -> str:
         return path.read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return ""
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return None
 
 
 def _time(path: Path) -> float | None:

@@ -10,6 +10,7 @@ from pit_worker.loop import Timer
 from pit_worker.output import Output
 
 MAX_REASON = 1000
+NO_ROOM = "its node's disk is full: how it ended could not be written down"
 
 
 @dataclass(eq=False)
@@ -93,6 +94,8 @@ class Process:
         if verdict := self.entry.verdict():
             return replace(verdict, killed_by=killed_by, reason=self.stop.reason) if self.stop else verdict
         code = self.entry.exit_code()
+        if code is None and not self.stop and self.entry.has_no_room():
+            return End(time.time(), killed_by=KilledBy.WORKER, reason=NO_ROOM)
         if code is None:
             reason = self.stop.reason if self.stop else "its supervisor was killed"
             return End(time.time(), signal=9, killed_by=killed_by, reason=reason)
