@@ -42,6 +42,8 @@ class Pull:
                 (target / entry.name).mkdir(parents=True, exist_ok=True)
         wanted = [entry for entry in entries if entry.kind in (FILE, LINK) and self.wants(entry, target)]
         flag = _flag(source, target)
+        if flag.exists():
+            _sweep(source, entries, target)
         flag.touch()
         small = [entry for entry in wanted if entry.kind == FILE and entry.size <= SMALL]
         with crew(PARALLEL) as pool:
@@ -82,7 +84,7 @@ class Pull:
         names = [entry.name for entry in batch]
 
         def attempt() -> None:
-            unpack(self.remote.tar(source, names), target)
+            unpack(self.remote.tar(source, names), target, mark=_mark(source))
 
         persist(attempt)
         self.bar.advance(sum(entry.size for entry in batch))
@@ -142,7 +144,18 @@ def is_unfinished(source: Location, target: Path) -> bool:
 
 
 def _flag(source: Location, target: Path) -> Path:
-    return target / f".pit-{hashlib.sha256(source.route.encode()).hexdigest()[:24]}.part"
+    return target / f".pit-{_mark(source)}.part"
+
+
+def _mark(source: Location) -> str:
+    return hashlib.sha256(source.route.encode()).hexdigest()[:24]
+
+
+def _sweep(source: Location, entries: Sequence[Entry], target: Path) -> None:
+    """Remove the small files that a client was killed in: they come again from their beginning."""
+    for folder in {(target / entry.name).parent for entry in entries}:
+        for part in folder.glob(f".pit-{_mark(source)}-*.part"):
+            part.unlink(missing_ok=True)
 
 
 class _Transfer:

@@ -21,15 +21,18 @@ MOST_OPEN = 64  # directories whose descriptors are kept at hand
 _UMASK = 0o022
 
 
-def unpack(chunks: Iterable[bytes], target: Path, *, strip: int = 0, overwrite: bool = True) -> int:
+def unpack(
+    chunks: Iterable[bytes], target: Path, *, strip: int = 0, overwrite: bool = True, mark: str = "new"
+) -> int:
     """Write a tar stream, gzip or plain, below `target`; how many entries it had.
 
-    `strip` drops so many leading names of each path. Each file is whole or absent. Raises a Problem
-    for an archive that is broken or wants to reach beyond `target`; what came before stays.
+    `strip` drops so many leading names of each path. Each file is whole or absent; `mark` is in the
+    names of parts, by which to find what is left of a client that was killed. Raises a Problem for an
+    archive that is broken or wants to reach beyond `target`; what came before stays.
     """
     target.mkdir(parents=True, exist_ok=True)
     reader = TarReader(chunks)
-    with _Tree(target, overwrite=overwrite) as tree:
+    with _Tree(target, mark, overwrite=overwrite) as tree:
         count = 0
         for member in reader.members():
             parts = _parts(member.name)[strip:]
@@ -52,13 +55,13 @@ def _parts(name: str) -> list[str]:
 class _Tree:
     """The directory that is written to, and what is left to do at its end."""
 
-    def __init__(self, target: Path, *, overwrite: bool) -> None:
+    def __init__(self, target: Path, mark: str, *, overwrite: bool) -> None:
         self._root = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._overwrite = overwrite
         self._open: dict[str, int] = {}
         self._links: list[tuple[list[str], Member]] = []
         self._directories: dict[str, tuple[list[str], Member]] = {}
-        self._part = f".pit-{secrets.token_hex(12)}.part"
+        self._part = f".pit-{mark}-{secrets.token_hex(12)}.part"
 
     def __enter__(self) -> "_Tree":
         return self

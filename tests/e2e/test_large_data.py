@@ -58,9 +58,18 @@ def stopped_midway(
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A client that is halted while its file is half there."""
     with subprocess.Popen([str(PIT), *arguments], env=cluster.env, stderr=subprocess.PIPE) as client:
-        try:
-            eventually(lambda: parts_in(folder, size))
+
+        def is_caught() -> bool:
+            if not parts_in(folder, size):
+                return False
             client.send_signal(signal.SIGSTOP)
+            if parts_in(folder, size):  # and not between two files
+                return True
+            client.send_signal(signal.SIGCONT)
+            return False
+
+        try:
+            eventually(is_caught)
             assert client.poll() is None
             yield client
         finally:
@@ -143,6 +152,24 @@ def test_a_directory_is_continued_where_it_was_and_not_put_into_itself(
     # A copy that is whole is a directory as any other.
     cluster.ok("pull", "-c", "home", "results/small", str(target / "small"))
     assert (target / "small" / "small" / "file").read_text() == "small"
+
+
+def test_a_pull_of_small_files_leaves_no_parts_when_its_client_was_killed_in_it(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    folder, target = data(cluster) / "results" / "below", tmp_path / "copy"
+    folder.mkdir(parents=True)
+    for number in range(64):
+        (folder / f"{number}").write_bytes(number.to_bytes(8) * (3 * MIB // 8))
+    with stopped_midway(cluster, target / "below", "pull", "home", "results", str(target), size=0):
+        pass
+    left = parts_in(target / "below", 0)
+    cluster.ok("pull", "-c", "home", "results", str(target))
+    assert left
+    assert [path.name for path in target.iterdir()] == ["below"]
+    assert {path.name: digest(path) for path in (target / "below").iterdir()} == {
+        path.name: digest(path) for path in folder.iterdir()
+    }
 
 
 @pytest.mark.parametrize("command", ["push", "pull"])
