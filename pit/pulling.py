@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import signal
 import stat
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -115,7 +116,10 @@ class Pull:
 @contextmanager
 def crew(count: int) -> Iterator[ThreadPoolExecutor]:
     """Threads of a transfer; they are not waited for if it fails: what is left is for another time."""
-    pool = ThreadPoolExecutor(count)
+    # Ctrl-C is the main thread's: in another it would not wake the one that waits.
+    pool = ThreadPoolExecutor(
+        count, initializer=signal.pthread_sigmask, initargs=(signal.SIG_BLOCK, {signal.SIGINT})
+    )
     try:
         yield pool
     except BaseException:
