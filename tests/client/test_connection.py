@@ -157,6 +157,7 @@ def test_a_connect_file_is_read_as_it_is_written(certificate: Certificate) -> No
         "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----",
         "\n".join(a_certificate().pem for _ in range(3)),
     ],
+    ids=["no certificate", "no end", "no letters", "no content", "three"],
 )
 def test_a_broken_certificate_is_not_taken_for_none(rest: str) -> None:
     with pytest.raises(Problem):
