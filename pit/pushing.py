@@ -33,6 +33,11 @@ class Push:
     force: bool = False
     resume: bool = False
 
+    @property
+    def is_new(self) -> str:
+        """Whether nothing may be overwritten, as the head wants to read it."""
+        return "no" if self.force or self.resume else "yes"
+
     def directory(
         self, source: Path, entries: Sequence[Entry], target: Location, there: Mapping[str, Entry]
     ) -> int:
@@ -75,7 +80,7 @@ class Push:
         stamp = f"{source.absolute()} {entry.size} {entry.mtime!r}"
         part = hashlib.sha256(os.fsencode(stamp)).hexdigest()[:32]
         with source.open("rb") as file:
-            sending = _Sending(self.remote, target, entry, part, file, self.bar)
+            sending = _Sending(self.remote, target, entry, part, file, self.bar, self.is_new)
             if self.resume:
                 sending.offset = min(self.remote.arrived(target, part), entry.size)
                 self.bar.advance(sending.offset)
@@ -91,10 +96,17 @@ class _Sending:
     """A file on its way; goes on with what the head has when the connection breaks."""
 
     def __init__(
-        self, remote: Remote, target: Location, entry: Entry, part: str, file: BinaryIO, bar: Bar
+        self,
+        remote: Remote,
+        target: Location,
+        entry: Entry,
+        part: str,
+        file: BinaryIO,
+        bar: Bar,
+        is_new: str,
     ) -> None:
         self._remote, self._target, self._entry, self._part = remote, target, entry, part
-        self._file, self._bar = file, bar
+        self._file, self._bar, self._is_new = file, bar, is_new
         self.offset = 0
         self._tries = 0
 
@@ -122,6 +134,7 @@ class _Sending:
             sha256=digest.hexdigest(),
             mode=f"{self._entry.mode & 0o777:o}",
             mtime=self._entry.mtime,
+            new=self._is_new,
         )
         self._note(len(rest))
 
@@ -154,16 +167,16 @@ class _Body:
         return data
 
 
-def send_stdin(remote: Remote, target: Location, stdin: BinaryIO, bar: Bar) -> int:
+def send_stdin(push: Push, target: Location, stdin: BinaryIO) -> int:
     """What comes from stdin, of unknown length; it is sent once, so that a break is the end."""
     part, offset, digest = os.urandom(16).hex(), 0, hashlib.sha256()
     while len(data := stdin.read(LAST)) == LAST:
         digest.update(data)
-        offset = remote.send(target, data, part=part, offset=offset)
-        bar.advance(len(data))
+        offset = push.remote.send(target, data, part=part, offset=offset)
+        push.bar.advance(len(data))
     digest.update(data)
-    size = offset + len(data)
-    return remote.send(target, data, part=part, offset=offset, size=size, sha256=digest.hexdigest())
+    size, sha256 = offset + len(data), digest.hexdigest()
+    return push.remote.send(target, data, part=part, offset=offset, size=size, sha256=sha256, new=push.is_new)
 
 
 def is_settled(own: Entry, there: Entry) -> bool:

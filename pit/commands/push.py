@@ -60,7 +60,7 @@ def _send_stdin(remote: Remote, where: Location, force: bool, is_inside: bool) -
     with bars() as shown:
         if above := where.path.rpartition("/")[0]:
             remote.make_directory(Location(where.domain, above))
-        return 1, send_stdin(remote, where, sys.stdin.buffer, shown.begin(where.name))
+        return 1, send_stdin(Push(remote, shown.begin(where.name), force), where, sys.stdin.buffer)
 
 
 def _push(

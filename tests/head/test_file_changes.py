@@ -70,6 +70,19 @@ def test_another_hash_than_was_said_leaves_what_was_there(folder: Path, anna: Pe
     assert [path.name for path in folder.iterdir()] == ["file"]
 
 
+def test_what_is_to_be_new_takes_the_place_of_nothing(folder: Path, anna: Person) -> None:
+    assert send(anna, "home", b"file", b"first", new="yes").status_code == 201
+    again = send(anna, "home", b"file", b"second", new="yes")
+    assert (again.status_code, again.json["code"]) == (409, "exists")
+    assert send(anna, "home", b"file", b"first", new="yes").status_code == 201  # whose answer was lost
+    (folder / "link").symlink_to("file")
+    assert send(anna, "home", b"link", b"first", new="yes").json["code"] == "exists"
+    assert (folder / "file").read_text() == "first"
+    assert sorted(path.name for path in folder.iterdir()) == ["file", "link"]
+    assert send(anna, "home", b"file", b"second").status_code == 201
+    assert (folder / "file").read_text() == "second"
+
+
 def test_two_senders_have_parts_of_their_own(folder: Path, anna: Person, root: Person) -> None:
     assert part(anna, b"anna's", offset=0).status_code == 202
     given = {"part": PART, "offset": 0}

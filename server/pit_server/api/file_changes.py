@@ -107,7 +107,8 @@ def _claim(size: int) -> parts.Claim:
     mode = request.args.get("mode", "644")
     if not re.fullmatch("[0-7]{1,4}", mode):
         raise Problem("bad_mode", f"mode must be octal, not {mode[:40]!r}", "mode=644", status=422)
-    return parts.Claim(size, request.args["sha256"], int(mode, 8), mtime)
+    is_new = request.args.get("new") == "yes"
+    return parts.Claim(size, request.args["sha256"], int(mode, 8), mtime, is_new)
 
 
 def _take_in(place: Place, path: str) -> tuple[dict[str, Any], int]:

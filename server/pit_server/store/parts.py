@@ -53,6 +53,7 @@ class Claim:
     sha256: str
     mode: int = 0
     mtime: float | None = None
+    is_new: bool = False  # and takes the place of nothing
 
 
 def have(domain: Domain, upload: Upload) -> int:
@@ -118,11 +119,40 @@ def complete(domain: Domain, upload: Upload, claim: Claim) -> None:
             domain.finish(part, claim.mode)
             if claim.mtime is not None:
                 os.utime(part, (claim.mtime, claim.mtime))
-            name = upload.path.rpartition("/")[2]
             os.fsync(part)
-            os.rename(upload.part, name, src_dir_fd=parent, dst_dir_fd=parent)
+            _give_name(domain, upload, parent, claim)
             sync_directory(parent)
             remember(part, claim.sha256)
+
+
+def _give_name(domain: Domain, upload: Upload, parent: int, claim: Claim) -> None:
+    name = upload.path.rpartition("/")[2]
+    if not claim.is_new:
+        os.rename(upload.part, name, src_dir_fd=parent, dst_dir_fd=parent)
+        return
+    try:
+        # Unlike a rename, a link never takes the place of what somebody else has put there meanwhile.
+        os.link(upload.part, name, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
+    except FileExistsError:
+        if not _is_it(name, parent, claim):
+            what = f"{domain.named(upload.path)} is there already, since a moment ago"
+            raise Problem("exists", what, "`pit push -f` overwrites it", status=409) from None
+    finally:
+        os.unlink(upload.part, dir_fd=parent)
+
+
+def _is_it(name: str, parent: int, claim: Claim) -> bool:
+    """Whether the file of that name is what was claimed: sent before, by a request whose answer was lost."""
+    try:
+        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=parent)
+    except OSError:  # a link, or gone again
+        return False
+    try:
+        status = os.fstat(file)
+        is_alike = stat.S_ISREG(status.st_mode) and status.st_size == claim.size
+        return is_alike and digest_of(file) == claim.sha256
+    finally:
+        os.close(file)
 
 
 def sweep(directory: int, name: str, before: float) -> bool:
