@@ -1,17 +1,21 @@
-"""Bars on stderr for what takes its time: how much of it is done, how fast, and how long it still takes.
+"""Words and bars on stderr for what takes its time: how much is done, how fast, how long it still takes.
 
 `rich` is imported for a terminal only.
 """
 
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from pit import output
 from pit.safe import safe
 
 if TYPE_CHECKING:
     from rich.progress import Progress
+
+QUIET_S = 1.0  # for so long nobody wonders
 
 
 class Bar:
@@ -48,6 +52,29 @@ class Bars:
     def begin(self, name: str, total: int | None = None, *, done: int = 0) -> Bar:
         """A new bar; `done` is what an earlier try has brought already."""
         return Bar(self._progress, name, total, done)
+
+
+@contextmanager
+def announced(words: str) -> Iterator[None]:
+    """Tell who looks at a terminal what goes on, if it takes a while."""
+    timer = threading.Timer(QUIET_S, output.tell, [f"{words} ..."])
+    timer.daemon = True
+    if sys.stderr.isatty():
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+@contextmanager
+def resumable(way: str) -> Iterator[None]:
+    """Tell who interrupts it how it goes on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        output.tell("interrupted", way)
+        raise
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Any
 from pit import output
 from pit.head import Head, Unreachable
 from pit.patience import persist
+from pit.progress import announced
 from pit.project import lost
 from pit.sending import send
 from pit.snapshot import Shot
@@ -98,7 +99,8 @@ def _bring(head: Head, shot: Shot) -> Snapshot:
         raise lost(min(lacked & shot.missing))
     if not lacked:
         return shot.snapshot(demand, None)
-    pack = shot.pack([(name, path) for name, path in objects.items() if name in lacked])
+    with announced("packing what the head lacks"):
+        pack = shot.pack([(name, path) for name, path in objects.items() if name in lacked])
     send(head, pack)
     return shot.snapshot(demand, pack)
 

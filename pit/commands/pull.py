@@ -14,7 +14,7 @@ from pit.exits import Exit
 from pit.locations import Location, parse_location
 from pit.opening import open_head
 from pit.options import example, json_option
-from pit.progress import bars
+from pit.progress import bars, resumable
 from pit.pulling import Pull, exists, is_unfinished, pass_on
 from pit.remote import DIRECTORY, FILE, Entry, Remote
 from pit.safe import safe
@@ -45,7 +45,8 @@ def command(entity: str, words: tuple[str, ...], force: bool, resume: bool, as_j
         if local == STDOUT:
             pass_on(remote, where, sys.stdout.buffer)
             return Exit.DONE
-        count, size, target = _pull(remote, where, Path(local), force, resume)
+        with resumable("the same with `-c` goes on from here"):
+            count, size, target = _pull(remote, where, Path(local), force, resume)
     if as_json:
         output.show_json({"files": count, "bytes": size, "target": str(target)})
     else:

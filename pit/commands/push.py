@@ -11,7 +11,7 @@ from pit.exits import Exit
 from pit.locations import Location, parse_location
 from pit.opening import open_head
 from pit.options import example, json_option
-from pit.progress import bars
+from pit.progress import bars, resumable
 from pit.pushing import Push, exists, is_settled, send_stdin
 from pit.remote import DIRECTORY, FILE, Remote
 from pit_protocol.problem import Problem
@@ -43,7 +43,8 @@ def command(entity: str, words: tuple[str, ...], force: bool, resume: bool, as_j
         if words[-1] == STDIN:
             count, size = _send_stdin(remote, where, force, is_inside)
         else:
-            count, size, where = _push(remote, where, Path(words[-1]), force, resume, is_inside)
+            with resumable("the same with `-c` goes on from here"):
+                count, size, where = _push(remote, where, Path(words[-1]), force, resume, is_inside)
     if as_json:
         output.show_json({"files": count, "bytes": size, "target": f"{where.domain}:{where.path}"})
     else:

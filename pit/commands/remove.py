@@ -45,7 +45,7 @@ def command(entities: tuple[str, ...], drains: bool, is_lost: bool, yes: bool, a
     With a PATH, files and directories of home, user:NAME or group:NAME: `pit rm home old/data`, or in
     one word `pit rm home:old/data`. They go to the trash, from where `pit restore` brings them back.
     PATH may be a pattern, as for `pit pull`: `pit rm home 'runs/*.tmp'`. Where it fits several, you
-    are shown them and asked.
+    are shown them and asked on a terminal.
     """
     asks = not yes and terminal.is_interactive()
     if files := _parse_files(entities):

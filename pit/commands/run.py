@@ -16,6 +16,7 @@ from pit.head import Head, Json
 from pit.opening import open_head
 from pit.options import example, job_number, json_option
 from pit.patience import Patience
+from pit.progress import announced
 from pit.project import Project
 from pit.snapshot import Shot
 from pit.submission import Wish, bring, submit
@@ -111,7 +112,8 @@ def command(
 def shoot(project: Project, include: tuple[str, ...] = (), *, with_remote: bool = True) -> Iterator[Shot]:
     """The project as it is now; what the user should know of it is told."""
     with tempfile.TemporaryDirectory(prefix="pit-", ignore_cleanup_errors=True) as scratch:
-        shot = Shot(project, Path(scratch), include, with_remote=with_remote)
+        with announced("reading the project"):
+            shot = Shot(project, Path(scratch), include, with_remote=with_remote)
         for note in shot.notes:
             output.tell(note)
         yield shot
