@@ -39,14 +39,19 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
-def mounting(env: dict[str, str], place: Path, entity: str) -> subprocess.Popen[str]:
-    """`pit mount`, when it has said that it is there."""
+@contextmanager
+def mounting(env: dict[str, str], place: Path, entity: str) -> Iterator[subprocess.Popen[str]]:
+    """`pit mount`, when it has said that it is there; a test that fails does not wait for its end."""
     command = [str(PIT), "mount", entity, str(place)]
-    client = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
-    assert client.stderr
-    said = client.stderr.readline()
-    assert f"{entity} is at {place}" in said, said
-    return client
+    with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as client:
+        try:
+            assert client.stderr
+            said = client.stderr.readline()
+            assert f"{entity} is at {place}" in said, said
+            yield client
+        except BaseException:
+            client.kill()
+            raise
 
 
 @contextmanager
@@ -60,6 +65,23 @@ def mounted(env: dict[str, str], place: Path, entity: str) -> Iterator[subproces
             client.wait(30)
     assert not rclone.is_mounted(place)
     assert client.returncode == 0
+
+
+def kill_head(cluster: Cluster) -> str:
+    """Returns its URL when it is gone: gunicorn's other process has the port a moment longer."""
+    url = (cluster.home / "connect.txt").read_text().splitlines()[0]
+    cluster.kill("head")
+    eventually(lambda: _is_refused(url))
+    return url
+
+
+def _is_refused(url: str) -> bool:
+    parts = urlsplit(url)
+    try:
+        socket.create_connection((parts.hostname or "", parts.port or 80), timeout=5).close()
+    except ConnectionError as error:
+        return isinstance(error, ConnectionRefusedError)
+    return False
 
 
 def home_on_head(cluster: Cluster) -> Path:
@@ -125,7 +147,7 @@ def test_a_mount_without_its_head_fails_soon_ends_on_ctrl_c_and_loses_nothing(
     (home_on_head(cluster) / "there").write_text("here it is")
     with mounting(cluster.env, place, "home") as client:
         assert "there" in os.listdir(place)
-        cluster.kill("head")
+        kill_head(cluster)
         with pytest.raises(subprocess.CalledProcessError) as failed:
             subprocess.run(["cat", place / "there"], check=True, capture_output=True, timeout=40)
         assert b"Input/output error" in failed.value.stderr
@@ -133,7 +155,7 @@ def test_a_mount_without_its_head_fails_soon_ends_on_ctrl_c_and_loses_nothing(
         eventually(
             lambda: subprocess.run(["cat", place / "there"], capture_output=True).stdout == b"here it is"
         )
-        cluster.kill("head")
+        kill_head(cluster)
         (place / "there").write_text("changed")
         client.send_signal(signal.SIGINT)
         _, said = client.communicate(timeout=40)
@@ -284,9 +306,7 @@ def test_a_head_is_known_by_its_certificate_and_by_nothing_else(lab: Lab, tmp_pa
 
 
 def test_the_tunnel_waits_for_a_head_that_is_away(cluster: Cluster) -> None:
-    url = (cluster.home / "connect.txt").read_text().splitlines()[0]
-    cluster.kill("head")
-    eventually(lambda: _is_refused(url))  # gunicorn's other process has the port a moment longer
+    url = kill_head(cluster)
     with Tunnel(url, None, patience_s=60.0) as tunnel:
         asking = subprocess.Popen(
             ["curl", "--silent", f"{tunnel.url}/api/v1/"], stdout=subprocess.PIPE, text=True
@@ -295,12 +315,3 @@ def test_the_tunnel_waits_for_a_head_that_is_away(cluster: Cluster) -> None:
         answer, _ = asking.communicate(timeout=90)
     assert '"name":"pit"' in answer.replace(" ", "")
     eventually(lambda: cluster.pit("status").code == 0)
-
-
-def _is_refused(url: str) -> bool:
-    parts = urlsplit(url)
-    try:
-        socket.create_connection((parts.hostname or "", parts.port or 80), timeout=5).close()
-    except ConnectionError as error:
-        return isinstance(error, ConnectionRefusedError)
-    return False

@@ -13,7 +13,7 @@ from pit_worker.doctor import Mark, check_disk, check_head, check_machine
 from pit_worker.engine_check import judge_gpus, judge_info, judge_versions
 from pit_worker.engine_facts import has_toolkit
 from pit_worker.settings import Settings
-from tests.worker.conftest import PYTHON_ENVIRON, Workers
+from tests.worker.conftest import PYTHON_ENVIRON, Eventually, Workers
 from tests.worker.stub_head import StubHead
 
 GOOD_INFO = {"LiveRestoreEnabled": True, "MemoryLimit": True, "PidsLimit": True, "CpuCfsQuota": True}
@@ -95,8 +95,9 @@ def test_live_restore_and_controllers_are_wanted():
     assert next(judge_info(swarm)).mark is Mark.DOUBTFUL
 
 
-def test_gpus_want_the_toolkit(tmp_path: Path):
-    with subprocess.Popen(["sleep", "1000"], env={"PATH": f"/nowhere:{tmp_path}:/bin"}) as engine:
+def test_gpus_want_the_toolkit(tmp_path: Path, eventually: Eventually):
+    with subprocess.Popen(["sleep", "30"], env={"PATH": f"/nowhere:{tmp_path}:/bin"}) as engine:
+        eventually(Path(f"/proc/{engine.pid}/environ").read_bytes)  # empty for a moment after it has begun
         lacking = judge_gpus(has_toolkit({}, engine.pid))
         assert (lacking.mark, lacking.text) == (
             Mark.BAD, "there are GPUs, but no NVIDIA container toolkit",

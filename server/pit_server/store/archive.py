@@ -15,7 +15,7 @@ from pathlib import Path
 from pit_protocol.problem import Problem
 from pit_protocol.tar_reader import DIRECTORY, FILE, LINK, Member
 from pit_protocol.tar_writer import ended, header, padding, sealed
-from pit_server.store.beneath import Domain, is_part, names_in
+from pit_server.store.beneath import Domain, is_part, names_in, target_of
 
 BLOCK = 256 * 1024
 GZIP = 31  # zlib's name for a gzip header and trailer
@@ -122,7 +122,7 @@ def _entry(directory: int, entry: str, path: str) -> Generator[bytes, None, int 
     """One entry; a descriptor to go on with if it is a directory."""
     status = os.stat(entry, dir_fd=directory, follow_symlinks=False)
     if stat.S_ISLNK(status.st_mode):
-        yield _header(path, status, LINK, os.readlink(entry, dir_fd=directory))
+        yield _header(path, status, LINK, target_of(directory, entry))
         return None
     if not (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)):
         return None

@@ -316,8 +316,18 @@ class Domain:
 def entry_at(directory: int, name: str) -> Entry:
     """One entry of an open directory, as it is: no link is followed."""
     status = os.stat(name, dir_fd=directory, follow_symlinks=False)
-    target = os.readlink(name, dir_fd=directory) if stat.S_ISLNK(status.st_mode) else None
+    target = target_of(directory, name) if stat.S_ISLNK(status.st_mode) else None
     return _entry(name, status, target)
+
+
+def target_of(directory: int, name: str) -> str:
+    """Where a link leads; raises FileNotFoundError also if something else has taken its place by now."""
+    try:
+        return os.readlink(name, dir_fd=directory)
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name) from error
+        raise
 
 
 def names_in(directory: int) -> list[str]:
