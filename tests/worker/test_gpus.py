@@ -215,11 +215,12 @@ def test_use_is_told_at_times_and_with_the_end(
 
 
 def test_a_short_process_tells_its_use_with_its_end(
-    head: StubHead, eventually: Eventually, workers: Workers, nvml: FakeNvml
+    head: StubHead, eventually: Eventually, workers: Workers, tmp_path: Path
 ):
-    nvml.set([replace(A, busy_percent=80), B])
+    # It ends after some samples, and before the first time at which use is told anyway.
+    nvml = FakeNvml(tmp_path / "nvml", [replace(A, busy_percent=80), B], haste=10)
     workers.start(**nvml.environ)
-    run(head, "sleep 0.5", "GPU-a")
+    run(head, "sleep 1", "GPU-a")
     end = eventually(lambda: head.end(1))
     assert end.usage and end.usage.gpu_percent == 80.0
 
