@@ -1,39 +1,62 @@
 # Everything sets up what it needs in .venv; Python 3.11+, git and make have to be there.
 PYTHON ?= python3
-BIN := .venv/bin
+VENV ?= .venv
+BIN := $(VENV)/bin
+# Of tests; empty means all.
+TESTS ?=
+PYTEST := $(BIN)/pytest --numprocesses 4 --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help demo test check format bench clean
+.PHONY: help demo test check pytest test-compat format docs bench bench-smoke clean
 
 help:
-	@echo "make demo   set up a cluster of one machine in a scratch place and run a job on it"
-	@echo "make test   set up and run all checks and tests, as CI does"
-	@echo "make bench  measure, and print a table"
+	@echo "make demo         set up a cluster of one machine in a scratch place and run a job on it"
+	@echo "make test         install what the tests need (as root on Debian), then run all checks and tests"
+	@echo "make check        run all checks and tests on this machine as it is; TESTS=tests/unit runs those alone"
+	@echo "make test-compat  run the tests that need nothing but git: PYTHON=python3.13 has a .venv-3.13 of its own"
+	@echo "make bench        measure, and print a table"
+	@echo "make bench-smoke  see that every measurement runs"
 
-demo: .venv/.ready
+demo: $(VENV)/.ready
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/first-light/demo.sh
 
-test: check
+test:
+	@tests/provision $(MAKE) check
 
-check: .venv/.ready
+check: $(VENV)/.ready
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest --numprocesses 3 --dist loadgroup
+	$(PYTEST) $(TESTS)
 
-format: .venv/.ready
+test-compat:
+	@version=$$($(PYTHON) -c 'import sys; print("{}.{}".format(*sys.version_info))') \
+		&& $(MAKE) VENV=.venv-$$version TESTS="tests/unit tests/client tests/worker" pytest
+
+pytest: $(VENV)/.ready
+	$(PYTEST) $(TESTS)
+
+format: $(VENV)/.ready
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: .venv/.ready
+docs: $(VENV)/.ready
+	$(BIN)/python -m tests.support.job_options_page
+
+bench: $(VENV)/.ready
 	$(BIN)/python -m bench
 
-clean:
-	rm -rf .venv
+bench-smoke: $(VENV)/.ready
+	$(BIN)/python -m bench --smoke
 
-.venv/.ready: pyproject.toml
+clean:
+	rm -rf .venv .venv-*
+
+$(VENV)/.ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "pit needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
-	$(PYTHON) -m venv .venv
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null \
+		|| { echo "$(PYTHON) cannot make virtual environments: apt install python3-venv"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@

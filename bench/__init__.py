@@ -1,1 +1,1 @@
-"""Measurements of the whole, each next to a floor measured in the same run. `make bench` runs them."""
+"""End-to-end benchmarks (`make bench`). Each figure is compared with a baseline from the same run."""

@@ -1,25 +1,56 @@
-"""`make bench`: all measurements on a scratch cluster of this machine, as one table."""
+"""`make bench`: run all benchmarks on temporary clusters on this machine, and print one table."""
 
+import argparse
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from bench import containers, data, latency, queue, snapshots, start, throughput
-from bench.table import render
-from tests.e2e.cluster import Cluster, Project, running
+from bench.sizes import SMOKE, Sizes
+from bench.table import Row, render
+from tests.support.clusters.local import Cluster, Project, running
+
+Measure = Callable[[Sizes], list[Row]]
 
 
 def main() -> None:
-    rows = []
-    for module in (start, latency, throughput, queue, snapshots):
-        # A cluster each, so that none measures what another left behind.
-        with (
-            tempfile.TemporaryDirectory() as place,
-            running(Cluster(Path(place), Project(Path(place)))) as cluster,
-        ):
-            rows += module.measure(cluster)
-    rows += containers.measure()
-    rows += data.measure()
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--smoke", action="store_true", help="only check that every benchmark runs")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"one of {', '.join(MEASUREMENTS)}; default: all"
+    )
+    arguments = parser.parse_args()
+    if unknown := set(arguments.names) - MEASUREMENTS.keys():
+        parser.error(f"unknown benchmark: {', '.join(sorted(unknown))}")
+    sizes = SMOKE if arguments.smoke else Sizes()
+    rows: list[Row] = []
+    for name in arguments.names or MEASUREMENTS:
+        print(f"{name} ...", flush=True)
+        rows += MEASUREMENTS[name](sizes)
     print(render(rows))
+    if arguments.smoke:
+        print("every benchmark runs; at these sizes the figures mean nothing")
+
+
+def _on_cluster(measure: Callable[[Cluster, Sizes], list[Row]], sizes: Sizes) -> list[Row]:
+    """Measure on a new, empty cluster."""
+    with (
+        tempfile.TemporaryDirectory() as place,
+        running(Cluster(Path(place), Project(Path(place)))) as cluster,
+    ):
+        return measure(cluster, sizes)
+
+
+MEASUREMENTS: dict[str, Measure] = {
+    "start": partial(_on_cluster, start.measure),
+    "latency": partial(_on_cluster, latency.measure),
+    "throughput": partial(_on_cluster, throughput.measure),
+    "queue": partial(_on_cluster, queue.measure),
+    "snapshots": partial(_on_cluster, snapshots.measure),
+    "containers": containers.measure,
+    "data": data.measure,
+}
 
 
 if __name__ == "__main__":

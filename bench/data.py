@@ -1,6 +1,6 @@
-"""Data in and out, next to curl at the same head, to nginx, and to tar; in memory where there is room.
+"""File transfer, compared with curl to the same head, with nginx and with tar.
 
-Disks are left out of it as far as can be: theirs would be most of the figure, and another each time.
+The files are in /dev/shm if it exists, because disk speed would dominate the figures and vary.
 """
 
 import os
@@ -9,19 +9,17 @@ import socket
 import statistics
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.table import Row, ratio_row, seconds, time_row
-from tests.e2e.cluster import Cluster, Project, eventually, running
+from bench.sizes import Sizes
+from bench.table import Row, decimal_bytes, ratio_row, seconds, time_row
+from tests.support.clusters.local import Cluster, Project, eventually, running
 
-MIB = 1024 * 1024
-LARGE = 1024 * MIB
-FILES = 10_000
-ROUNDS = 5
+BLOCK = 1_000_000
 MEMORY = Path("/dev/shm")
-MANY = f"for i in range({FILES}): open(f'd{{i % 100}}-{{i}}', 'wb').write(__import__('os').urandom(2000))"
+MANY = "for i in range({}): open(f'd{{i % 100}}-{{i}}', 'wb').write(__import__('os').urandom(2000))"
 NGINX = """
 daemon off; user root; worker_processes 1; pid {place}/nginx.pid; error_log {place}/error.log;
 events {{}}
@@ -32,24 +30,24 @@ http {{
 """
 
 
-def measure() -> list[Row]:
+def measure(sizes: Sizes) -> list[Row]:
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as place:
         cluster = Cluster(Path(place), Project(Path(place)))
         with running(cluster):
-            return _Bench(cluster, Path(place)).rows()
+            return _Bench(cluster, Path(place), sizes).rows()
 
 
 class _Bench:
-    def __init__(self, cluster: Cluster, place: Path) -> None:
-        self._cluster, self._place = cluster, place
+    def __init__(self, cluster: Cluster, place: Path, sizes: Sizes) -> None:
+        self._cluster, self._place, self._sizes = cluster, place, sizes
         cluster.ok("ls", "home")
         [self._home] = (cluster.home / "head" / "data" / "home").iterdir()
         self._url = (cluster.home / "connect.txt").read_text().split()[0] + "/api/v1"
         self._token = (cluster.home / "user.token").read_text().strip()
         self._large = place / "large"
-        block = os.urandom(MIB)
+        block = os.urandom(BLOCK)
         with self._large.open("wb") as file:
-            for _ in range(LARGE // MIB):
+            for _ in range(sizes.large_bytes // BLOCK):
                 file.write(block)
 
     def rows(self) -> list[Row]:
@@ -68,10 +66,10 @@ class _Bench:
         with self._nginx() as nginx:
             if nginx:
                 works["nginx"] = lambda: self._curl("-o", str(target), f"{nginx}/large")
-            taken = _in_turns(works, lambda: target.unlink(missing_ok=True))
+            taken = self._in_turns(works, lambda: target.unlink(missing_ok=True))
         source.unlink()
         target.unlink(missing_ok=True)
-        return _rows("pull of 1 GB", taken)
+        return _rows(f"pull of {decimal_bytes(self._sizes.large_bytes)}", taken)
 
     def _push(self) -> list[Row]:
         url = f"{self._url}/files/home/large?part=0123456789abcdef&offset=0"
@@ -82,24 +80,25 @@ class _Bench:
         with self._nginx() as nginx:
             if nginx:
                 works["nginx"] = lambda: self._curl("-T", str(self._large), f"{nginx}/put")
-            taken = _in_turns(works, lambda: _empty(self._home))
-        return _rows("push of 1 GB", taken)
+            taken = self._in_turns(works, lambda: _empty(self._home))
+        return _rows(f"push of {decimal_bytes(self._sizes.large_bytes)}", taken)
 
     def _small(self) -> list[Row]:
+        files, make = self._sizes.small_files, MANY.format(self._sizes.small_files)
         many = self._home / "many"
         many.mkdir()
-        subprocess.run(["python3", "-c", MANY], cwd=many, check=True)
-        number = self._cluster.run(f'cd "$KEEP_DIR" && python3 -c "{MANY}"')
+        subprocess.run(["python3", "-c", make], cwd=many, check=True)
+        number = self._cluster.run(f'cd "$KEEP_DIR" && python3 -c "{make}"')
         self._cluster.wait(number)
         archive, copy = self._place / "x.tar.gz", self._place / "copy"
         [job] = (self._cluster.home / "head" / "data" / "jobs" / str(number)).iterdir()
-        packing = _in_turns(
+        packing = self._in_turns(
             {
                 "pit": lambda: self._cluster.ok("download", str(number), "-f", "-o", str(archive)),
                 "tar": lambda: subprocess.run(["tar", "czf", archive, "."], cwd=job, check=True),
             }
         )
-        copying = _in_turns(
+        copying = self._in_turns(
             {
                 "pit": lambda: self._cluster.ok("pull", "home", "many", str(copy)),
                 "tar": lambda: _copy(many, copy),
@@ -107,13 +106,25 @@ class _Bench:
             lambda: shutil.rmtree(copy, ignore_errors=True),
         )
         listing = statistics.median(
-            seconds(lambda: self._cluster.ok("ls", "home", "many")) for _ in range(ROUNDS)
+            seconds(lambda: self._cluster.ok("ls", "home", "many")) for _ in range(self._sizes.copies)
         )
         return [
-            ratio_row(f"download of {FILES:,} files / tar cz", packing["pit"], packing["tar"], 1 / 0.6),
-            _plain_row(f"pull of {FILES:,} files / tar c, tar x", copying["pit"], copying["tar"]),
-            time_row(f"ls of {FILES:,} entries", listing, 0.3),
+            ratio_row(f"download of {files:,} files / tar cz", packing["pit"], packing["tar"], 1 / 0.6),
+            _plain_row(f"pull of {files:,} files / tar c, tar x", copying["pit"], copying["tar"]),
+            time_row(f"ls of {files:,} entries", listing, 0.3),
         ]
+
+    def _in_turns(
+        self, works: Mapping[str, Callable[[], object]], tidy: Callable[[], object] = lambda: None
+    ) -> dict[str, float]:
+        """Medians over several rounds. Each round runs all of them, so that conditions are the same."""
+        taken: dict[str, list[float]] = {name: [] for name in works}
+        for _ in range(self._sizes.copies):
+            for name, work in works.items():
+                tidy()
+                taken[name].append(seconds(work))
+        tidy()
+        return {name: statistics.median(times) for name, times in taken.items()}
 
     def _curl(self, *arguments: str) -> None:
         header = f"Authorization: Bearer {self._token}"
@@ -121,7 +132,7 @@ class _Bench:
 
     @contextmanager
     def _nginx(self) -> Iterator[str | None]:
-        """A server of the same home, if it is installed."""
+        """nginx serving the same home directory, if it is installed."""
         program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
         if program is None:
             yield None
@@ -152,19 +163,6 @@ def _rows(what: str, taken: dict[str, float]) -> list[Row]:
     return rows
 
 
-def _in_turns(
-    works: dict[str, Callable[[], object]], tidy: Callable[[], object] = lambda: None
-) -> dict[str, float]:
-    """Medians of several rounds, in each of which all have their turn: they see the same machine."""
-    taken: dict[str, list[float]] = {name: [] for name in works}
-    for _ in range(ROUNDS):
-        for name, work in works.items():
-            tidy()
-            taken[name].append(seconds(work))
-    tidy()
-    return {name: statistics.median(times) for name, times in taken.items()}
-
-
 def _empty(folder: Path) -> None:
     for path in folder.iterdir():
         path.unlink()
@@ -176,7 +174,7 @@ def _listens(port: int) -> bool:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """By one tar that packs and one that unpacks."""
+    """Copy with `tar c | tar x`."""
     target.mkdir()
     with subprocess.Popen(["tar", "cf", "-", "."], cwd=source, stdout=subprocess.PIPE) as packing:
         subprocess.run(["tar", "xf", "-"], cwd=target, stdin=packing.stdout, check=True)

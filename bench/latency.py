@@ -2,20 +2,19 @@
 
 from time import perf_counter
 
+from bench.sizes import Sizes
 from bench.submitting import connect, snapshot, submit, wait
 from bench.table import Row, percentile, time_row
-from pit.head import Head
+from pit.head.client import Head
 from pit_protocol.submission import Snapshot
-from tests.e2e.cluster import Cluster
-
-RUNS = 100
+from tests.support.clusters.local import Cluster
 
 
-def measure(cluster: Cluster) -> list[Row]:
-    code = snapshot(cluster)
+def measure(cluster: Cluster, sizes: Sizes) -> list[Row]:
     with connect(cluster) as head:
-        wait(head, submit(head, code, "true")["number"])  # the mirror is warm from here on
-        times = [_first_line(head, code) for _ in range(RUNS)]
+        code = snapshot(cluster, head)
+        wait(head, submit(head, code, "true").number)  # warms the mirror
+        times = [_first_line(head, code) for _ in range(sizes.first_lines)]
     return [
         time_row("submit to first line, p50", percentile(times, 0.5), 0.5),
         time_row("submit to first line, p99", percentile(times, 0.99), 1.5),
@@ -24,12 +23,12 @@ def measure(cluster: Cluster) -> list[Row]:
 
 def _first_line(head: Head, code: Snapshot) -> float:
     begun = perf_counter()
-    number = submit(head, code, "echo here")["number"]
+    number = submit(head, code, "echo here").number
     cursor = None
     while True:
         batch = head.log(number, {"cursor": cursor}, wait_s=20)
-        if any(line["source"] == "worker 0" for line in batch["lines"]):
+        if any(line.source == "worker 0" for line in batch.lines):
             taken = perf_counter() - begun
-            wait(head, number)  # one at a time: the next begins on an idle machine
+            wait(head, number)  # so that the next one starts on an idle machine
             return taken
-        cursor = batch["cursor"]
+        cursor = batch.cursor

@@ -1,4 +1,4 @@
-"""Snapshots next to what git itself needs for the same files."""
+"""Snapshots, compared with git on the same files."""
 
 import os
 import statistics
@@ -9,57 +9,52 @@ from typing import Any
 
 import requests
 
-from bench.table import Row, ratio_row, seconds
-from pit.connection import Connection
-from pit.head import Head
-from pit.project import Project
-from pit.snapshot import Shot
-from pit.submission import Wish, bring, submit
-from tests.e2e.cluster import Cluster
+from bench.sizes import Sizes
+from bench.submitting import connect, snapshot, submit
+from bench.table import Row, decimal_bytes, ratio_row, seconds
+from pit.head.client import Head
+from pit.snapshot.capture import WorktreeSnapshot
+from pit.snapshot.repository import Repository
+from tests.support.clusters.local import Cluster
 
-FILES = 10_000
-BINARIES, BINARY_BYTES = 10, 10 * 1024 * 1024
-ROUNDS = 15
 MOST_BYTES = 10_000
 
 
-def measure(cluster: Cluster) -> list[Row]:
+def measure(cluster: Cluster, sizes: Sizes) -> list[Row]:
     project = cluster.project
-    for number in range(FILES):
+    for number in range(sizes.snapshot_files):
         path = project.path / f"d{number // 100}" / f"f{number}.py"
         path.parent.mkdir(exist_ok=True)
         path.write_text(f"print({number})\n" * 30)
     project.git("add", ".")
     project.git("commit", "--quiet", "-m", "many")
     project.git("push", "--quiet", "origin", "HEAD:main")
-    return [_snapshot(cluster), *_ready(cluster), _binaries(cluster)]
+    return [_snapshot(cluster, sizes), *_ready(cluster, sizes), _binaries(cluster, sizes)]
 
 
-def _snapshot(cluster: Cluster) -> Row:
-    """In turns with `git status`, so that both see the same machine."""
+def _snapshot(cluster: Cluster, sizes: Sizes) -> Row:
+    """Alternate with `git status`, so that both run under the same conditions."""
     ours, floor = [], []
-    for _ in range(ROUNDS):
+    for _ in range(sizes.snapshots):
         floor.append(seconds(lambda: _git(cluster, "status", "--porcelain")))
         with tempfile.TemporaryDirectory() as place:
-            ours.append(seconds(lambda: Shot(Project.find(cluster.project.path), Path(place))))
-    what = f"snapshot of {FILES:,} unchanged files / git status, p50"
+            ours.append(seconds(lambda: WorktreeSnapshot(Repository.find(cluster.project.path), Path(place))))
+    what = f"snapshot of {sizes.snapshot_files:,} unchanged files / git status, p50"
     return ratio_row(what, statistics.median(ours), statistics.median(floor), 1.5)
 
 
-def _ready(cluster: Cluster) -> list[Row]:
-    """From acceptance to a tree that is ready, once the head has the commit; and what travels for it."""
+def _ready(cluster: Cluster, sizes: Sizes) -> list[Row]:
+    """Time from acceptance to a prepared tree when the head has the commit, and bytes sent."""
     cluster.wait(cluster.run("true"))
     sent, ours, floor = [], [], []
     mirror = Path(cluster.home).parent / "mirror.git"
     _git(cluster, "clone", "-q", "--bare", ".", str(mirror))
-    for number in range(5):
-        with Head(_connection(cluster)) as head:
+    for number in range(sizes.ready_trees):
+        with connect(cluster) as head:
             counted = _counting(head)
-            with tempfile.TemporaryDirectory() as place:
-                snapshot = bring(head, Shot(Project.find(cluster.project.path), Path(place)))
-                record = submit(head, Wish("bench", "[]", "true"), snapshot)
+            record = submit(head, snapshot(cluster, head), "true")
         sent.append(sum(counted))
-        events = {event["event"]: event["at"] for event in cluster.wait(record["number"])["events"]}
+        events = {event["event"]: event["at"] for event in cluster.wait(record.number)["events"]}
         ours.append(events["prepared"] - events["accepted"])
         add = (
             f"--git-dir={mirror}",
@@ -87,26 +82,22 @@ def _ready(cluster: Cluster) -> list[Row]:
     ]
 
 
-def _binaries(cluster: Cluster) -> Row:
-    """New binaries until the head has them, next to `git bundle` of the same, committed."""
-    for number in range(BINARIES):
-        (cluster.project.path / f"weights-{number}.bin").write_bytes(os.urandom(BINARY_BYTES))
+def _binaries(cluster: Cluster, sizes: Sizes) -> Row:
+    """Time to send new binaries, compared with `git bundle` of the same files."""
+    for number in range(sizes.binaries):
+        (cluster.project.path / f"weights-{number}.bin").write_bytes(os.urandom(sizes.binary_bytes))
     ours = seconds(lambda: cluster.run("true"))
     cluster.project.git("add", ".")
     cluster.project.git("commit", "--quiet", "-m", "binaries")
     floor = seconds(
         lambda: _git(cluster, "bundle", "create", "-q", str(cluster.home.parent / "b.bundle"), "HEAD~1..HEAD")
     )
-    return ratio_row("100 MB of new binaries sent / git bundle", ours, floor, 2.0)
+    size = decimal_bytes(sizes.binaries * sizes.binary_bytes)
+    return ratio_row(f"{size} of new binaries sent / git bundle", ours, floor, 2.0)
 
 
 def _git(cluster: Cluster, *arguments: str) -> None:
     subprocess.run(["git", *arguments], cwd=cluster.project.path, check=True, capture_output=True)
-
-
-def _connection(cluster: Cluster) -> Connection:
-    url = (cluster.home / "connect.txt").read_text().split()[0]
-    return Connection(url, token=(cluster.home / "user.token").read_text().strip())
 
 
 def _counting(head: Head) -> list[int]:

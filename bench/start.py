@@ -1,28 +1,28 @@
-"""How long the client takes to be there."""
+"""Start time of the client."""
 
 import statistics
 import subprocess
 import sys
 
+from bench.sizes import Sizes
 from bench.table import Row, ratio_row, seconds
-from tests.e2e.cluster import PIT, Cluster
-
-RUNS = 20
+from tests.support.clusters.local import PIT, Cluster
 
 
-def measure(cluster: Cluster) -> list[Row]:
+def measure(cluster: Cluster, sizes: Sizes) -> list[Row]:
     return [
-        _compare(cluster, "pit --version / import click", ["--version"], "click", 3.0),
-        _compare(cluster, "pit status / import requests", ["status"], "requests", 2.5),
+        _compare(cluster, sizes, "--version", "import click", 3.0),
+        _compare(cluster, sizes, "status", "import requests", 2.5),
     ]
 
 
-def _compare(cluster: Cluster, what: str, arguments: list[str], module: str, goal: float) -> Row:
-    """Medians of interleaved runs, so that both see the same machine."""
+def _compare(cluster: Cluster, sizes: Sizes, argument: str, statement: str, goal: float) -> Row:
+    """Medians of alternating runs, so that both run under the same conditions."""
     floor, measured = [], []
-    for _ in range(RUNS):
-        floor.append(_run(cluster, [sys.executable, "-c", f"import {module}"]))
-        measured.append(_run(cluster, [str(PIT), *arguments]))
+    for _ in range(sizes.client_starts):
+        floor.append(_run(cluster, [sys.executable, "-c", statement]))
+        measured.append(_run(cluster, [str(PIT), argument]))
+    what = f"pit {argument} / {statement}"
     return ratio_row(what, statistics.median(measured), statistics.median(floor), goal)
 
 

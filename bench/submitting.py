@@ -1,12 +1,18 @@
-"""Jobs by the API alone, as the client sends them, without the start of a client."""
+"""Submit jobs through the API as the client does, without starting a client process."""
 
+import tempfile
 import uuid
-from typing import Any
+from pathlib import Path
 
-from pit.connection import Connection
-from pit.head import Head
+from pit.connect.connection import Connection
+from pit.head.client import Head
+from pit.jobs.submission import bring
+from pit.snapshot.capture import WorktreeSnapshot
+from pit.snapshot.repository import Repository
+from pit_protocol.answers.jobs import JobRecord
+from pit_protocol.job_options import JobOptions
 from pit_protocol.submission import Snapshot, Submission
-from tests.e2e.cluster import Cluster
+from tests.support.clusters.local import Cluster
 
 
 def connect(cluster: Cluster) -> Head:
@@ -15,21 +21,19 @@ def connect(cluster: Cluster) -> Head:
     return Head(Connection(url, cluster.home / "connect.txt", token.read_text().strip(), token))
 
 
-def snapshot(cluster: Cluster) -> Snapshot:
-    project = cluster.project
-    return Snapshot(
-        tree=project.git("rev-parse", "HEAD^{tree}"),
-        commit=project.git("rev-parse", "HEAD"),
-        remote=f"file://{project.path.parent}/origin.git",
-    )
+def snapshot(cluster: Cluster, head: Head) -> Snapshot:
+    """Take a snapshot of the cluster's project with the client's own code, and send the missing objects."""
+    with tempfile.TemporaryDirectory() as place:
+        return bring(head, WorktreeSnapshot(Repository.find(cluster.project.path), Path(place)))
 
 
-def submit(head: Head, code: Snapshot, command: str, request: str = "[]") -> dict[str, Any]:
-    return head.submit(Submission(uuid.uuid4().hex, "bench", request, code, command))
+def submit(head: Head, code: Snapshot, command: str, request: str = "[]") -> JobRecord:
+    options = JobOptions(command=command)
+    return head.submit(Submission(uuid.uuid4().hex, "bench", request, code, options=options))
 
 
-def wait(head: Head, number: int) -> dict[str, Any]:
+def wait(head: Head, number: int) -> JobRecord:
     while True:
         record = head.job(number, wait_s=20)
-        if record["state"] == "ended":
+        if record.state == "ended":
             return record

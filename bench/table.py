@@ -1,4 +1,4 @@
-"""What a measurement yields, and the table of all."""
+"""The result rows of the benchmarks, and the table."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -22,6 +22,10 @@ def seconds(call: Callable[[], object]) -> float:
     return perf_counter() - begun
 
 
+def decimal_bytes(count: int) -> str:
+    return f"{count / 1e9:g} GB" if count >= 1e9 else f"{count / 1e6:g} MB"
+
+
 def percentile(values: Sequence[float], share: float) -> float:
     ordered = sorted(values)
     return ordered[min(math.ceil(share * len(ordered)), len(ordered)) - 1]
@@ -30,7 +34,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 def ratio_row(what: str, measured: float, floor: float, goal: float) -> Row:
     ratio = measured / floor
     return Row(
-        what, f"{measured * 1000:.0f} ms", f"{floor * 1000:.0f} ms", ratio, f"≤ {goal:g} ×", ratio <= goal
+        what, f"{measured * 1000:.0f} ms", f"{floor * 1000:.0f} ms", ratio, f"≤ {goal:.3g} ×", ratio <= goal
     )
 
 

@@ -1,10 +1,10 @@
-"""Where the command `pit` begins; `python -m pit` is the same."""
+"""Entry point of the command `pit`, also for `python -m pit`."""
 
 import signal
 
 
 def main() -> None:
-    # Until there is someone to catch it, Ctrl-C just ends the program: no traceback of half an import.
+    # During the imports Ctrl-C ends the program without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     from pit.cli import main as run
 

@@ -1,4 +1,4 @@
-"""The command `pit`: finds the subcommand, and turns what went wrong into a sentence and an exit code."""
+"""The command `pit`: find the subcommand, and turn errors into a message and an exit code."""
 
 import importlib
 import os
@@ -10,39 +10,39 @@ from typing import Any, NoReturn
 
 import click
 
-from pit.exits import Exit
+from pit.exit_codes import Exit
 from pit_protocol import __version__
 from pit_protocol.problem import Problem
 
 COMMANDS = {
-    "run": "Enqueue the project around the current directory as a new job.",
-    "rerun": "Run an old job's code, or its settings, again.",
-    "diff": "Show what a job had uncommitted, or how two jobs differ.",
-    "checkout": "Bring back the exact code of a job.",
+    "run": "Submit the project around the current directory as a job.",
+    "rerun": "Run an old job again, with its code or with the current code.",
+    "diff": "Show a job's uncommitted changes, or how two jobs differ.",
+    "checkout": "Check out the exact code of a job.",
     "log": "Print a job's log and follow it.",
     "status": "Show running, waiting and done jobs.",
     "stop": "Stop jobs.",
     "wait": "Wait until jobs have ended.",
-    "ls": "List what is in a data directory.",
-    "cat": "Print a file of a data directory.",
-    "pull": "Copy out of a data directory.",
-    "push": "Copy into a data directory.",
-    "sync": "Send what is new or changed here to a data directory.",
-    "restore": "Bring back what is in the trash.",
-    "download": "Download a job's directory as .tar.gz archive.",
+    "ls": "List files in a data directory.",
+    "cat": "Print a file in a data directory.",
+    "pull": "Copy files from a data directory.",
+    "push": "Copy files to a data directory.",
+    "sync": "Copy new and changed files to a data directory.",
+    "restore": "Restore files from the trash.",
+    "download": "Download a job's directory as a .tar.gz archive.",
     "mount": "Mount a data directory as a local file system.",
-    "show": "Show jobs, nodes, people, groups and more.",
+    "show": "Show jobs, nodes, users, groups and more.",
     "add": "Add a user, group, node or alias.",
-    "set": "Change properties of something.",
-    "get": "Print one property of something.",
-    "remove": "Remove something.",
-    "add-group": "Put a user, job, node or resource into a group.",
-    "remove-group": "Take one of them out of a group.",
-    "connect": "Make a head known, and log in there.",
-    "login": "Log in at the head, or register.",
-    "logout": "Revoke and forget this machine's token.",
+    "set": "Change properties of a user, group, node, alias or job.",
+    "get": "Print one property of a user, group, node, alias or job.",
+    "remove": "Remove a user, group, node, alias, job, token or files.",
+    "add-group": "Add a user, job, node or resource to a group.",
+    "remove-group": "Remove a user, job, node or resource from a group.",
+    "connect": "Connect to a head and log in.",
+    "login": "Log in to the head, or register.",
+    "logout": "Revoke and delete this machine's token.",
     "trust": "Trust the head that a project names.",
-    "profile": "Keep several heads under names.",
+    "profile": "Manage several heads by name.",
     "up": "Start a head and a worker on this machine.",
     "down": "Stop the head and the worker of `pit up`.",
 }
@@ -50,7 +50,7 @@ ALIASES = {"put": "run", "rm": "remove", "cp": "pull"}
 
 
 class Pit(click.Group):
-    """Imports a command's module when it is called, for most of them need little."""
+    """Import a command's module only when it is called, so that pit starts quickly."""
 
     debug = False
 
@@ -73,7 +73,7 @@ class Pit(click.Group):
             formatter.write_dl(rows)
 
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Run, and exit with a code of `Exit`."""
+        """Run the command and exit with an `Exit` code."""
         self.debug = False
         kwargs.update(prog_name="pit", standalone_mode=False)
         try:
@@ -96,33 +96,33 @@ class Pit(click.Group):
 @click.version_option(__version__, prog_name="pit", message="%(prog)s %(version)s")
 @click.pass_context
 def pit(ctx: click.Context, debug: bool) -> None:
-    """Run the git project you stand in on a cluster, and see what becomes of it."""
+    """Run the current git project on a cluster, and follow its jobs."""
     if isinstance(ctx.command, Pit):
         ctx.command.debug = debug
 
 
-def _leave(number: int, _frame: object) -> NoReturn:
-    # As by Ctrl-C: what is in the making is cleaned up on the way out.
+def _exit_on_signal(number: int, _frame: object) -> NoReturn:
+    # Like Ctrl-C: unfinished work is cleaned up on the way out.
     sys.exit(128 + number)
 
 
 def main() -> NoReturn:
     for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:  # and not ignored, as under nohup
-            signal.signal(number, _leave)
+        if signal.getsignal(number) is signal.SIG_DFL:  # not ignored, as it is under nohup
+            signal.signal(number, _exit_on_signal)
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # an odd locale must not turn a title into a traceback
+        if hasattr(stream, "reconfigure"):  # a title must not cause a traceback in an ASCII locale
             stream.reconfigure(errors="backslashreplace")
     try:
         pit.main()
-    except SystemExit as leaving:
-        if leaving.code and threading.active_count() > 1:
-            _leave_at_once(int(leaving.code))
+    except SystemExit as error:
+        if error.code and threading.active_count() > 1:
+            _exit_at_once(int(error.code))
         raise
 
 
-def _leave_at_once(code: int) -> NoReturn:
-    """Python would wait for threads of a transfer that broke off, however long they take."""
+def _exit_at_once(code: int) -> NoReturn:
+    """Exit without waiting for the threads of an interrupted transfer."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):
             stream.flush()
@@ -130,10 +130,10 @@ def _leave_at_once(code: int) -> NoReturn:
 
 
 def _explain(error: Exception) -> Exit:
-    from pit.output import tell
+    from pit.ui.output import note
 
     if isinstance(error, Problem):
-        tell(error.message, error.hint)
+        note(error.message, error.hint)
         return Exit.PROBLEM
     if isinstance(error, click.Abort):
         return Exit.INTERRUPTED
@@ -141,18 +141,18 @@ def _explain(error: Exception) -> Exit:
         error.show()
         return Exit.USAGE
     if isinstance(error, click.ClickException):
-        tell(_usage_sentence(error), _usage_hint(error))
+        note(_usage_sentence(error), _usage_hint(error))
         return Exit.USAGE
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
-        tell(f"{where}{(error.strerror or str(error)).lower()}")
+        note(f"{where}{(error.strerror or str(error)).lower()}")
         return Exit.PROBLEM
-    tell(f"internal error: {type(error).__name__}: {error}", "`pit --debug …` shows where it comes from")
+    note(f"internal error: {type(error).__name__}: {error}", "`pit --debug …` shows the traceback")
     return Exit.PROBLEM
 
 
 def _usage_sentence(error: click.ClickException) -> str:
-    # A message of our own types is a sentence already; click would begin it with "Invalid value".
+    # Messages of our own types are complete; click would prefix them with "Invalid value".
     own = isinstance(error, click.BadParameter) and not isinstance(error, click.MissingParameter)
     text = (error.message if own else error.format_message()).rstrip(".")
     return text[:1].lower() + text[1:]
@@ -160,4 +160,4 @@ def _usage_sentence(error: click.ClickException) -> str:
 
 def _usage_hint(error: click.ClickException) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
-    return f"`{context.command_path} --help` tells more" if context else ""
+    return f"`{context.command_path} --help` shows its usage" if context else ""

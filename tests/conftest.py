@@ -9,10 +9,19 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("patient")
 
+# The longest first: one that is left for the end runs while the other processes have nothing to do.
+LONGEST = ("docker", "e2e", "worker", "head", "client", "unit")
+
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks for the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep a file's tests together, for they share fixtures; and all that use the one engine."""
+    """Keep a file's tests together, because they share fixtures; and all that use the one engine."""
     for item in items:
         shared = "docker" if "docker" in item.path.parts else item.nodeid.partition("::")[0]
         item.add_marker(pytest.mark.xdist_group(shared))
+    items.sort(key=_rank)  # stable: a file's tests keep their order
+
+
+def _rank(item: pytest.Item) -> int:
+    folder = next((part for part in item.path.parts if part in LONGEST), "unit")
+    return LONGEST.index(folder)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# First light: a cluster of one machine in a scratch place, a job on it, and everything gone again.
+# Start a cluster on this machine in a temporary directory, run a job on it, and remove everything.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -10,9 +10,9 @@ trap 'pit down --stop >/dev/null 2>&1 || true; rm -rf "$scratch"' EXIT
 
 if [ -t 1 ]; then bold=$'\033[1m' green=$'\033[32m' plain=$'\033[0m'; else bold='' green='' plain=''; fi
 
-tell() { printf '\n%s# %s%s\n' "$bold" "$*" "$plain"; }
+caption() { printf '\n%s# %s%s\n' "$bold" "$*" "$plain"; }
 
-show() { # the command as one would type it, then what it does
+show() { # print the command as a user would type it, then run it
     local typed='' word
     for word in "$@"; do
         case $word in *[!A-Za-z0-9_./=:-]*) word="'$word'" ;; esac
@@ -22,10 +22,10 @@ show() { # the command as one would type it, then what it does
     "$@"
 }
 
-tell "A cluster of one machine: head and worker in the background."
+caption "Start a head and a worker on this machine, in the background."
 show pit up
 
-tell "A git project: two committed files, one of them modified since, and a new one that git does not know yet."
+caption "A git project with two committed files, one of them modified, and an untracked file."
 git config --global user.name "Anna" && git config --global user.email "anna@example.org"
 git config --global init.defaultBranch main && git config --global advice.detachedHead false
 git init --quiet --bare "$scratch/origin.git"
@@ -38,17 +38,17 @@ echo 0.01 >rate.txt
 cp "$here/meet.py" meet.py
 show git status --short
 
-tell "Run it as two processes and follow the log: what runs is exactly what lies here."
+caption "Run it as two processes and follow the log. The job gets exactly the files that are on disk now."
 show pit run "First light" '2:[]' -l
 
-tell "What the cluster did."
+caption "Look at the job."
 show pit status
 show pit show 1
 
-tell "Bring the result home and look into it."
+caption "Download the results."
 show pit download 1
 show tar -tzf job-1.tar.gz
 show tar -xzOf job-1.tar.gz job-1/keep/answer.txt
 
-tell "And stop the cluster."
+caption "Stop the cluster."
 show pit down

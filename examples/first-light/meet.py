@@ -1,4 +1,4 @@
-"""Two processes of one job find each other through what pit put into their environment."""
+"""Two processes of one job connect to each other, using the environment variables that pit sets."""
 
 import os
 import socket
@@ -24,7 +24,7 @@ else:
         except ConnectionRefusedError:
             if time.monotonic() > deadline:
                 raise
-            time.sleep(0.05)  # the other one may be a moment later
+            time.sleep(0.05)  # process 0 may start slightly later
     with connection:
         connection.sendall(b"hello from the other side")
         answer = connection.recv(100).decode()

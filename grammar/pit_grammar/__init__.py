@@ -1,4 +1,4 @@
-"""The request language: `parse("2:[8:a100]")` gives a value, `str` of the value gives the text back."""
+"""The request language: `parse("2:[8:a100]")` returns a value, and `str` of the value returns the text."""
 
 from pit_grammar.errors import RequestError
 from pit_grammar.parser import parse

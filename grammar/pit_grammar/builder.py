@@ -1,4 +1,4 @@
-"""Makes values of what the grammar recognised; a value that breaks a rule is blamed on its place."""
+"""Build values from Lark's parse tree; an error about a value gets the value's position."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,21 +8,21 @@ from typing import Generic, NamedTuple, TypeVar
 
 from lark import Token, Transformer, v_args
 
-from pit_grammar.errors import BrokenRule, shorten
-from pit_grammar.request import LARGEST, UNITS, Count, Need, Placement, ProcessGroup, Request, too_large
+from pit_grammar.errors import RuleError, shorten
+from pit_grammar.request import MAX_COUNT, UNITS, Count, Need, Placement, ProcessGroup, Request, too_large
 
 Value = TypeVar("Value")
 
 
-class Placed(NamedTuple, Generic[Value]):
-    """A value and where in the text it begins."""
+class Positioned(NamedTuple, Generic[Value]):
+    """A value and its position in the text."""
 
     position: int
     value: Value
 
 
-class Written(NamedTuple):
-    """A count as it stands in the text: one number, or two of a range."""
+class CountTokens(NamedTuple):
+    """The tokens of a count: one number, or the two numbers of a range."""
 
     low: Token
     high: Token | None
@@ -30,82 +30,82 @@ class Written(NamedTuple):
 
 @v_args(inline=True)
 class Builder(Transformer[Token, Request]):
-    """One method for each rule of request.lark; raises BrokenRule with its position."""
+    """One method for each rule of request.lark; raises RuleError with the position."""
 
-    def request(self, *groups: Placed[ProcessGroup]) -> Request:
+    def request(self, *groups: Positioned[ProcessGroup]) -> Request:
         totals = accumulate(group.value.count.high for group in groups)
-        beyond = (group for group, total in zip(groups, totals, strict=True) if total > LARGEST)
-        with _blame(next(beyond, groups[0]).position):
+        beyond = (group for group, total in zip(groups, totals, strict=True) if total > MAX_COUNT)
+        with _at_position(next(beyond, groups[0]).position):
             return Request(tuple(group.value for group in groups))
 
     def process_group(
-        self, count: Written | None, process: Placed[tuple[Need, ...]], placement: Placement | None
-    ) -> Placed[ProcessGroup]:
+        self, count: CountTokens | None, process: Positioned[tuple[Need, ...]], placement: Placement | None
+    ) -> Positioned[ProcessGroup]:
         position = process.position if count is None else _position(count.low)
-        with _blame(position):
-            return Placed(position, ProcessGroup(_count(count), process.value, placement))
+        with _at_position(position):
+            return Positioned(position, ProcessGroup(_count(count), process.value, placement))
 
-    def process(self, opening: Token, *needs: Placed[Need]) -> Placed[tuple[Need, ...]]:
+    def process(self, opening: Token, *needs: Positioned[Need]) -> Positioned[tuple[Need, ...]]:
         by_kind: dict[str, Need] = {}
         for position, need in needs:
-            with _blame(position):
+            with _at_position(position):
                 known = by_kind.get(need.kind)
                 by_kind[need.kind] = known.plus(need) if known else need
-        return Placed(_position(opening), tuple(by_kind.values()))
+        return Positioned(_position(opening), tuple(by_kind.values()))
 
-    def need(self, count: Written | None, kind: Token) -> Placed[Need]:
+    def need(self, count: CountTokens | None, kind: Token) -> Positioned[Need]:
         position = _position(kind if count is None else count.low)
-        with _blame(position):
-            return Placed(position, Need(str(kind), _amount(count, kind)))
+        with _at_position(position):
+            return Positioned(position, Need(str(kind), _amount(count, kind)))
 
     def placement(self, name: Token, value: Token | None) -> Placement:
         return Placement(str(name), None if value is None else str(value))
 
-    def count(self, low: Token, high: Token | None) -> Written:
-        return Written(low, high)
+    def count(self, low: Token, high: Token | None) -> CountTokens:
+        return CountTokens(low, high)
 
 
-def _amount(count: Written | None, kind: Token) -> Count | Decimal:
+def _amount(count: CountTokens | None, kind: Token) -> Count | Decimal:
     if kind.lower() not in UNITS:
         return _count(count)
     if count is None:
         return Decimal(1)
     if count.high is None:
-        return Decimal(_checked(count.low))
+        return Decimal(_digits(count.low))
     written = f"{shorten(count.low)}-{shorten(count.high)}"
     message = f"{kind} cannot be elastic; write one number instead of {written}"
-    raise BrokenRule(message, "one number", f"[4:{kind.lower()}]")
+    raise RuleError(message, "one number", f"[4:{kind.lower()}]")
 
 
-def _count(count: Written | None) -> Count:
+def _count(count: CountTokens | None) -> Count:
     return Count(1, 1) if count is None else Count(_whole(count.low), _whole(count.high or count.low))
 
 
 def _whole(number: Token) -> int:
-    with _blame(_position(number)):
+    with _at_position(_position(number)):
         if "." in number:
-            message = f"{shorten(number)} is no whole number; only cpu and mem take fractions"
-            raise BrokenRule(message, "a whole number", "2:[a100,0.5:cpu]")
-        return int(_checked(number))
+            message = f"{shorten(number)} is not a whole number; only cpu and mem take fractions"
+            raise RuleError(message, "a whole number", "2:[a100,0.5:cpu]")
+        return int(_digits(number))
 
 
-def _checked(number: Token) -> str:
-    # Before any arithmetic: `int` refuses thousands of digits with a ValueError of its own.
+def _digits(number: Token) -> str:
+    # Before any arithmetic, because `int` raises a ValueError of its own for thousands of digits.
     whole, point, fraction = number.partition(".")
     digits = whole.lstrip("0") or "0"
-    if len(digits) > len(str(LARGEST)):
+    if len(digits) > len(str(MAX_COUNT)):
         raise too_large(number)
     return digits + point + fraction
 
 
 @contextmanager
-def _blame(position: int) -> Iterator[None]:
-    """Give a broken rule its place in the text, unless a smaller part has already taken the blame."""
+def _at_position(position: int) -> Iterator[None]:
+    """Set the position of a RuleError, unless an inner part has already set it."""
     try:
         yield
-    except BrokenRule as rule:
-        if rule.position is None:
-            rule.position = position
+    except RuleError as error:
+        if error.position is None:
+            error.position = position
         raise
 
 

@@ -1,11 +1,11 @@
-"""What can be wrong with a request, and how it is shown to the person who typed it."""
+"""Errors in a request, and how they are shown to the user."""
 
-_HALF_WIDTH = 36  # of the expression shown on each side of the caret
-_PIECE_WIDTH = 24  # of a piece of the expression quoted in a sentence
+_HALF_WIDTH = 36  # characters shown on each side of the caret
+_QUOTE_WIDTH = 24  # characters of the request quoted in a sentence
 
 
 class RequestError(Exception):
-    """A text that is no request: where the mistake is, what was expected there, and what would work."""
+    """The text is not a valid request: where the error is, what was expected, and a valid example."""
 
     def __init__(self, text: str, column: int, message: str, expected: tuple[str, ...], example: str) -> None:
         super().__init__(text, column, message, expected, example)
@@ -27,8 +27,8 @@ class RequestError(Exception):
         )
 
 
-class BrokenRule(ValueError):
-    """A value that the language has no place for; whoever knows the column makes a RequestError of it."""
+class RuleError(ValueError):
+    """A value that breaks a rule of the language; the parser adds the column and raises RequestError."""
 
     def __init__(self, message: str, expected: str, example: str) -> None:
         super().__init__(message)
@@ -38,13 +38,13 @@ class BrokenRule(ValueError):
 
 
 def shorten(piece: str) -> str:
-    """Render a piece of a request for a sentence: visible, and not too long to read."""
-    shown = "".join(map(_visible, piece[: _PIECE_WIDTH + 1]))
-    return shown if len(shown) <= _PIECE_WIDTH else shown[: _PIECE_WIDTH - 1] + "…"
+    """Quote a part of a request in a sentence: printable, and truncated if it is long."""
+    shown = "".join(map(_visible, piece[: _QUOTE_WIDTH + 1]))
+    return shown if len(shown) <= _QUOTE_WIDTH else shown[: _QUOTE_WIDTH - 1] + "…"
 
 
 def _window(text: str, position: int) -> tuple[str, int]:
-    """Render the text around `position`; the number says how far right the caret stands."""
+    """The text around `position`, and the column of the caret in it."""
     before = "".join(map(_visible, text[max(0, position - _HALF_WIDTH - 1) : position]))
     after = "".join(map(_visible, text[position : position + _HALF_WIDTH + 1]))
     if len(before) > _HALF_WIDTH:
@@ -55,8 +55,8 @@ def _window(text: str, position: int) -> tuple[str, int]:
 
 
 def _visible(char: str) -> str:
-    # Beyond Latin letters a character may be two cells wide, none, or turn the
-    # line around, and the caret would stand under another one.
+    # Beyond Latin letters a character may have zero or two cells, or reverse the text direction, and the
+    # caret would point to the wrong one.
     if char.isprintable() and char < "\u0250":
         return char
     return char.encode("unicode_escape").decode("ascii")

@@ -2,12 +2,13 @@
 
 import click
 
-from pit import output
-from pit.entities import GROUPED, parse_entity, parse_group
-from pit.exits import Exit
-from pit.opening import open_head
-from pit.options import example, json_option
-from pit.safe import safe
+from pit.args.entities import GROUPED, parse_entity, parse_group
+from pit.args.options import example, json_option
+from pit.exit_codes import Exit
+from pit.login.session import open_head
+from pit.ui import output
+from pit.ui.documents import GroupChange
+from pit.ui.sanitize import sanitize
 
 
 @click.command("add-group", epilog=example("pit add-group node:n0:0 students"))
@@ -17,14 +18,14 @@ from pit.safe import safe
 def command(entity: str, group: str, as_json: bool) -> Exit:
     """Put ENTITY into GROUP: a user, a job, a node, or one resource of a node.
 
-    A user becomes a member, a job is shared with the members, a node or resource is kept for them:
-    others cannot use it any more.
+    A user becomes a member, a job is shared with the members, and a node or resource is reserved for
+    them: others can no longer use it.
     """
     target, name = parse_entity(entity, GROUPED, resources=True), parse_group(group)
     with open_head() as head:
         head.add_group(target.path, name)
     if as_json:
-        output.show_json({"entity": str(target), "group": name})
+        output.show_json(GroupChange(str(target), name))
     else:
-        output.show(f"{safe(target)} is in group:{safe(name)}")
+        output.show(f"{sanitize(target)} is in group:{sanitize(name)}")
     return Exit.DONE

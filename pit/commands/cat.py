@@ -6,13 +6,14 @@ import sys
 
 import click
 
-from pit import output
-from pit.exits import Exit
-from pit.locations import parse_location
-from pit.opening import open_head
-from pit.options import example, json_option
-from pit.pulling import pass_on
-from pit.remote import Remote
+from pit.args.options import example, json_option
+from pit.args.remote_path import RemotePath, parse_remote_path
+from pit.exit_codes import Exit
+from pit.head.files_api import FilesApi
+from pit.login.session import open_head
+from pit.transfer.pull import copy_to_stdout
+from pit.ui import output
+from pit.ui.documents import FileText
 from pit_protocol.paths import name_fields
 
 
@@ -23,22 +24,23 @@ from pit_protocol.paths import name_fields
 def command(entity: str, path: str | None, as_json: bool) -> Exit:
     """Print the file PATH of ENTITY: a job's number, home, user:NAME, group:NAME or shared.
 
-    In JSON it is `text`, or `base64` if it is no UTF-8.
+    In JSON the content is `text`, or `base64` if it is not UTF-8.
     """
-    where = parse_location(entity, path)
+    where = parse_remote_path(entity, path)
     with open_head() as head:
-        remote = Remote(head)
+        remote = FilesApi(head)
         if not as_json:
-            pass_on(remote, where, sys.stdout.buffer)
+            copy_to_stdout(remote, where, sys.stdout.buffer)
             return Exit.DONE
         content = io.BytesIO()
-        pass_on(remote, where, content)
-    output.show_json({"domain": where.domain, **name_fields(where.path), **_fields(content.getvalue())})
+        copy_to_stdout(remote, where, content)
+    output.show_json(_document(where, content.getvalue()))
     return Exit.DONE
 
 
-def _fields(content: bytes) -> dict[str, str]:
+def _document(where: RemotePath, content: bytes) -> FileText:
+    name = name_fields(where.path)
     try:
-        return {"text": content.decode()}
+        return FileText(domain=where.domain, **name, text=content.decode())
     except UnicodeDecodeError:
-        return {"base64": base64.b64encode(content).decode()}
+        return FileText(domain=where.domain, **name, base64=base64.b64encode(content).decode())

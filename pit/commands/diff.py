@@ -1,20 +1,22 @@
-"""`pit diff`: what a job had that was not committed, or all that differs between two jobs."""
+"""`pit diff`: a job's uncommitted changes, or everything that differs between two jobs."""
 
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import click
 
-from pit import output
-from pit.exits import Exit
-from pit.head import Head
-from pit.opening import open_head
-from pit.options import example, job_number, json_option
-from pit.safe import safe, safe_log
-from pit.variables import tell_differences
+from pit.args.env import render_differences
+from pit.args.options import example, job_number, json_option
+from pit.exit_codes import Exit
+from pit.head.client import Head
+from pit.login.session import open_head
+from pit.ui import output
+from pit.ui.documents import JobDiff
+from pit.ui.sanitize import sanitize, sanitize_log
+from pit_protocol.answers.jobs import JobRecord
+from pit_protocol.job_options import OPTIONS
 
-SETTINGS = ("title", "user", "request", "command", "image", "continues", "private")
+SETTINGS = ("title", "user", "request")
 CODE = ("remote", "branch", "commit", "tree")
 COLOURS = ((b"+++", "1"), (b"---", "1"), (b"diff ", "1"), (b"@@", "36"), (b"+", "32"), (b"-", "31"))
 
@@ -24,42 +26,42 @@ COLOURS = ((b"+++", "1"), (b"---", "1"), (b"diff ", "1"), (b"@@", "36"), (b"+", 
 @click.argument("other", type=job_number, required=False)
 @json_option
 def command(number: int, other: int | None, as_json: bool) -> Exit:
-    """Show what job NUMBER had in its project that was not committed.
+    """Show the uncommitted changes that job NUMBER was submitted with.
 
-    With OTHER, show all that differs between the two jobs: settings, image, variables (never their
-    values), and each line of code. In a pipe the code's part is a patch that `git apply` takes.
+    With OTHER, show everything that differs between the two jobs: settings, image, variables (never
+    their values), and each line of code. In a pipe the code is a patch for `git apply`.
     """
     with open_head() as head:
         settings = _settings(head, number, other) if other else {}
         variables = head.compare_variables(number, other) if other else None
         if as_json:
-            found = {"settings": settings, "variables": variables, "diff": _text(head, number, other)}
-            output.show_json({"number": number, "other": other, **found})
+            output.show_json(JobDiff(number, other, settings, variables, _text(head, number, other)))
             return Exit.DONE
         lines = [
-            f"# {name}: {safe(_plain(before))} -> {safe(_plain(after))}"
+            f"# {name}: {sanitize(_plain(before))} -> {sanitize(_plain(after))}"
             for name, (before, after) in settings.items()
-        ] + (tell_differences(variables) if variables else [])
+        ] + (render_differences(variables) if variables else [])
         for line in lines:
             output.show(line)
         if not _pass_on(_chunks(head, number, other)) and not lines:
             same = (
                 f"jobs {number} and {other} do not differ" if other else f"all of job {number} was committed"
             )
-            output.tell(same)
+            output.note(same)
     return Exit.DONE
 
 
-def _settings(head: Head, number: int, other: int) -> dict[str, tuple[Any, Any]]:
-    """What was asked for, where the two jobs differ."""
+def _settings(head: Head, number: int, other: int) -> dict[str, tuple[object, object]]:
+    """The settings in which the two jobs differ."""
     one, two = _asked(head.job(number)), _asked(head.job(other))
     return {name: (one[name], two[name]) for name in one if one[name] != two[name]}
 
 
-def _asked(record: dict[str, Any]) -> dict[str, Any]:
-    ran = sorted({process["image"] for process in record["processes"] if process["image"]})
-    code = {name: record["snapshot"][name] for name in CODE}
-    asked = {name: record[name] for name in SETTINGS} | {"command": record["command"] or ".compute"}
+def _asked(record: JobRecord) -> dict[str, object]:
+    ran = sorted({process.image for process in record.processes if process.image})
+    code = {name: getattr(record.snapshot, name) for name in CODE}
+    asked = {name: getattr(record, name) for name in SETTINGS}
+    asked |= {name: record.options.shown(name) or None for name in OPTIONS}
     return {**asked, "image digest": ", ".join(ran) or None, **code}
 
 
@@ -85,7 +87,7 @@ def _pass_on(chunks: Iterable[bytes]) -> bool:
     for line in _lines(chunks):
         has_some = True
         colour = next((code for prefix, code in COLOURS if line.startswith(prefix)), "")
-        text = safe_log(line.decode("utf-8", "backslashreplace"), colour=False)
+        text = sanitize_log(line.decode("utf-8", "backslashreplace"), colour=False)
         output.show(f"\x1b[{colour}m{text}\x1b[0m" if colour and output.has_colour() else text)
     return has_some
 
@@ -99,5 +101,5 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
         yield rest
 
 
-def _plain(value: Any) -> str:
+def _plain(value: object) -> str:
     return "-" if value is None else str(value)

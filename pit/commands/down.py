@@ -2,15 +2,18 @@
 
 import click
 
-from pit import output
-from pit.connection import Connection
-from pit.embedded import State, get_names
-from pit.exits import Exit
-from pit.files import read_text
-from pit.following import wait_for_end
-from pit.head import Head, Json, Unreachable
-from pit.options import example, json_option
-from pit.patience import Patience
+from pit.args.options import example, json_option
+from pit.connect.connection import Connection
+from pit.exit_codes import Exit
+from pit.head.client import Head
+from pit.head.http_session import Unreachable
+from pit.head.retry import HeadRetry
+from pit.jobs.log_follow import wait_for_end
+from pit.local.local_cluster import State, get_names
+from pit.local.platform_check import require_linux
+from pit.text_files import read_text
+from pit.ui import output
+from pit.ui.documents import ClusterDown
 from pit_protocol.problem import Problem
 
 GRACE_S = 15.0
@@ -19,38 +22,39 @@ UNENDED = ("preparing", "waiting", "starting", "running", "stopping")
 
 
 @click.command("down", epilog=example("pit down --leave"))
-@click.option("--leave", is_flag=True, help="Leave running jobs alone; `pit up` finds them again.")
+@click.option("--leave", is_flag=True, help="Let running jobs run on; the next `pit up` finds them again.")
 @click.option("--stop", "stop_jobs", is_flag=True, help="Stop all jobs first, waiting ones too.")
 @json_option
 def command(leave: bool, stop_jobs: bool, as_json: bool) -> Exit:
     """Stop the head and the worker of `pit up`.
 
-    While jobs run it refuses, unless told what to do with them. Waiting jobs go on waiting.
+    Refuses while jobs run, unless --leave or --stop is given. Waiting jobs keep waiting.
     """
     if leave and stop_jobs:
         raise click.UsageError("--leave and --stop exclude each other")
+    require_linux("down")
     state = State.find()
     with state.locked():
-        jobs: list[Json] = []
+        jobs: list[int] = []
         if state.head.is_alive() and not leave:
             jobs = _settle_jobs(state, stop_jobs)
         stopped = [daemon.name for daemon in (state.worker, state.head) if daemon.stop(GRACE_S)]
     if as_json:
-        output.show_json({"stopped": stopped, "jobs": [job["number"] for job in jobs]})
+        output.show_json(ClusterDown(stopped, jobs))
         return Exit.DONE
-    for job in jobs:
-        output.show(f"stopped job {job['number']}")
+    for number in jobs:
+        output.show(f"stopped job {number}")
     output.show(f"stopped the {' and the '.join(stopped)}" if stopped else "nothing was up")
     return Exit.DONE
 
 
-def _settle_jobs(state: State, stop_jobs: bool) -> list[Json]:
-    """The jobs that were stopped; raises a Problem if jobs run and may not be stopped."""
+def _settle_jobs(state: State, stop_jobs: bool) -> list[int]:
+    """The numbers of the jobs that were stopped; raises a Problem if jobs run and may not be stopped."""
     try:
         with _open(state) as head:
             if stop_jobs:
                 return _stop_all(head)
-            running = head.status()["running"]
+            running = head.status().running
     except Unreachable as problem:
         raise Problem(
             "jobs_unknown",
@@ -58,7 +62,7 @@ def _settle_jobs(state: State, stop_jobs: bool) -> list[Json]:
             "`pit down --leave` stops head and worker all the same, and leaves running jobs alone",
         ) from problem
     if running:
-        names = ", ".join(f"{job['number']} ({job['title']})" for job in running[:NAMED_JOBS])
+        names = ", ".join(f"{job.number} ({job.title})" for job in running[:NAMED_JOBS])
         more = f" and {len(running) - NAMED_JOBS:,} more" if len(running) > NAMED_JOBS else ""
         count = "1 job still runs" if len(running) == 1 else f"{len(running):,} jobs still run"
         raise Problem(
@@ -69,17 +73,17 @@ def _settle_jobs(state: State, stop_jobs: bool) -> list[Json]:
     return []
 
 
-def _stop_all(head: Head) -> list[Json]:
-    # The waiting ones first: the end of a running job would start them.
-    jobs = [job for name in UNENDED for job in head.jobs({"state": name, "limit": 1000})["jobs"]]
+def _stop_all(head: Head) -> list[int]:
+    # Waiting jobs first: the end of a running job would start them.
+    jobs = [job for name in UNENDED for job in head.jobs({"state": name, "limit": 1000}).jobs]
     for job in jobs:
         try:
-            head.stop(job["number"])
+            head.stop(job.number)
         except Problem as problem:
             if problem.code != "already_ended":
                 raise
-    patience = Patience(output.tell)
-    return [wait_for_end(head, job["number"], patience) for job in jobs]
+    retry = HeadRetry(output.note)
+    return [wait_for_end(head, job.number, retry).number for job in jobs]
 
 
 def _open(state: State) -> Head:

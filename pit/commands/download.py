@@ -10,15 +10,17 @@ from typing import BinaryIO
 import click
 import requests
 
-from pit import output
-from pit.exits import Exit
-from pit.head import Head, Unreachable
-from pit.opening import open_head
-from pit.options import example, job_number, json_option
-from pit.patience import persist
-from pit.progress import bars
-from pit.pulling import check_place
-from pit.safe import safe
+from pit.args.options import example, job_number, json_option
+from pit.exit_codes import Exit
+from pit.head.client import Head
+from pit.head.http_session import Unreachable
+from pit.head.retry import with_retry
+from pit.login.session import open_head
+from pit.transfer.pull import check_place
+from pit.ui import output
+from pit.ui.documents import Download
+from pit.ui.progress import bars
+from pit.ui.sanitize import sanitize
 from pit_protocol.problem import Problem
 
 STDOUT = "-"
@@ -29,19 +31,25 @@ GZIP = 31  # zlib's name for a gzip header and trailer
 @click.command("download", epilog=example("pit download 190 -o results.tar.gz"))
 @click.argument("number", type=job_number)
 @click.option(
-    "-o", "--output", "target", metavar="FILE", help="Where to; - is stdout. Default: job-NUMBER.tar.gz"
+    "-o",
+    "--output",
+    "target",
+    metavar="FILE",
+    help="Output file, or - for stdout. Default: job-NUMBER.tar.gz",
 )
 @click.option("-f", "--force", is_flag=True, help="Overwrite FILE.")
 @json_option
 def command(number: int, target: str | None, force: bool, as_json: bool) -> Exit:
-    """Download the directory of job NUMBER as .tar.gz archive.
+    """Download the directory of job NUMBER as a .tar.gz archive.
 
-    A connection that breaks is taken up again; a transfer that breaks off for good leaves no file.
+    Resumes after a broken connection. A failed transfer leaves no file.
     """
     if target == STDOUT:
         if sys.stdout.isatty():
             raise Problem(
-                "terminal", "an archive is nothing for a terminal", f"`pit download {number} -o - | tar tz`"
+                "terminal",
+                "refusing to write an archive to a terminal",
+                f"use -o FILE, or `pit download {number} -o - | tar tz`",
             )
         with open_head() as head:
             _pass_on(_archive(head, number))
@@ -51,20 +59,22 @@ def command(number: int, target: str | None, force: bool, as_json: bool) -> Exit
     with open_head() as head:
         size = save(lambda offset: _archive(head, number, offset), path, force=force)
     if as_json:
-        output.show_json({"number": number, "file": str(path), "bytes": size})
+        output.show_json(Download(number, str(path), size))
     else:
-        output.show(f"{safe(path)}: {size:,} bytes")
+        output.show(f"{sanitize(path)}: {size:,} bytes")
     return Exit.DONE
 
 
 def save(fetch: Callable[[int], Iterable[bytes]], target: Path, *, force: bool) -> int:
-    """Write what is fetched to `target`; a connection that breaks is taken up again for a while.
+    """Write what is fetched to `target`, and resume after a broken connection.
 
-    A transfer that breaks off for good leaves no half file behind.
+    A failed transfer leaves no partial file.
     """
     partial = target.with_name(f"{target.name}.{os.getpid()}.part")
+    # A link of that name may come from pulled files: remove it, and never write through it.
+    partial.unlink(missing_ok=True)
     try:
-        with partial.open("w+b") as file, bars() as shown:
+        with partial.open("x+b") as file, bars() as shown:
             bar = shown.begin(target.name)
             tries = 0
 
@@ -75,9 +85,9 @@ def save(fetch: Callable[[int], Iterable[bytes]], target: Path, *, force: bool) 
                     file.write(chunk)
                     bar.advance(len(chunk))
 
-            persist(go_on, file.tell)
+            with_retry(go_on, file.tell)
             if tries > 1 and not _is_whole(file):
-                # It was made of a directory that changed meanwhile; both halves are of no use.
+                # The directory changed between the two parts: they do not fit together.
                 file.seek(0)
                 file.truncate()
                 go_on()
@@ -97,14 +107,14 @@ def _check_target(path: Path, force: bool) -> None:
     if path.is_dir():
         raise Problem("is_directory", f"{path} is a directory", f"write -o {path}/FILE")
     if path.exists() and not force:
-        raise Problem("file_exists", f"{path} is there already", "-f overwrites it, -o names another file")
+        raise Problem("file_exists", f"{path} already exists", "-f overwrites it, -o names another file")
     check_place(path)
 
 
 def _archive(head: Head, number: int, offset: int = 0) -> Iterator[bytes]:
     with head.archive(number, offset) as response:
         chunks = head.chunks(response)
-        # The end of what was begun before is judged together with its beginning.
+        # A resumed archive is checked as a whole, when all of it is here.
         yield from chunks if offset or _has_length(response) else _until_end_of_gzip(chunks)
 
 

@@ -2,13 +2,13 @@
 
 import click
 
-from pit import output
-from pit.entities import SETTABLE, parse_entity
-from pit.exits import Exit
-from pit.opening import open_head
-from pit.options import example, json_option
-from pit.properties import find_value, value_text
-from pit.safe import safe
+from pit.args.entities import SETTABLE, parse_entity
+from pit.args.options import example, json_option
+from pit.args.properties import find_value, value_text
+from pit.exit_codes import Exit
+from pit.login.session import open_head
+from pit.ui import output
+from pit.ui.sanitize import sanitize
 
 
 @click.command("get", epilog=example("pit get node:n0 label.rack"))
@@ -19,9 +19,9 @@ def command(entity: str, name: str, as_json: bool) -> Exit:
     """Print one property of a user, group, node, alias or job."""
     target = parse_entity(entity, SETTABLE)
     with open_head() as head:
-        value = find_value(target, head.record(target.path), name)
+        value = find_value(target, head.record(target), name)
     if as_json:
         output.show_json({name: value})
     else:
-        output.show(safe(value_text(value)))
+        output.show(sanitize(value_text(value)))
     return Exit.DONE

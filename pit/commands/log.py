@@ -5,11 +5,11 @@ import time
 
 import click
 
-from pit.exits import Exit
-from pit.following import show_log
-from pit.opening import open_head
-from pit.options import example, job_number, json_option
-from pit.times import parse_time
+from pit.args.options import example, job_number, json_option
+from pit.exit_codes import Exit
+from pit.jobs.log_follow import show_log
+from pit.login.session import open_head
+from pit.ui.times import parse_time
 
 
 def _moment(text: str) -> float:
@@ -27,10 +27,10 @@ def _process_name(text: str) -> str:
 
 @click.command("log", epilog=example("pit log 190 --process 0.1 --tail 100"))
 @click.argument("number", type=job_number)
-@click.option("--no-follow", is_flag=True, help="Print what there is and end.")
-@click.option("--tail", metavar="LINES", type=click.IntRange(min=1), help="Only the last lines.")
+@click.option("--no-follow", is_flag=True, help="Print what there is and exit.")
+@click.option("--tail", metavar="LINES", type=click.IntRange(min=1), help="Only the last LINES lines.")
 @click.option("--process", metavar="G.P", type=_process_name, help="Only process P of group G.")
-@click.option("--since", metavar="TIME", type=_moment, help="Only lines from 2026-04-01, or from 90m ago on.")
+@click.option("--since", metavar="TIME", type=_moment, help="Only lines since 2026-04-01, or since 90m ago.")
 @json_option
 def command(
     number: int, no_follow: bool, tail: int | None, process: str | None, since: float | None, as_json: bool

@@ -1,25 +1,26 @@
-"""`pit logout`: give this machine's token up."""
+"""`pit logout`: revoke this machine's token."""
 
 import click
 
-from pit import output
-from pit.accounts import drop_account, get_account, user_file
-from pit.connection import find_connection
-from pit.exits import Exit
-from pit.head import Head
-from pit.options import example, json_option
+from pit.args.options import example, json_option
+from pit.connect.connection import find_connection
+from pit.connect.token_store import drop_account, get_account, user_file
+from pit.exit_codes import Exit
+from pit.head.client import Head
+from pit.ui import output
+from pit.ui.documents import LoggedOut
 from pit_protocol.problem import Problem
 
-GONE = (401, 404)  # what a head answers that does not know the token any more
+GONE = (401, 404)  # answers of a head that no longer knows the token
 
 
 @click.command("logout", epilog=example("pit logout"))
 @json_option
 def command(as_json: bool) -> Exit:
-    """Revoke the token of this machine on the head, and forget it.
+    """Revoke the token of this machine on the head, and delete it here.
 
-    A head that does not know the token any more is no obstacle; one that does not answer is, for the
-    token would live on there.
+    Succeeds if the head no longer knows the token. Fails if the head does not answer, because the
+    token would stay valid.
     """
     connection = find_connection()
     account = get_account(connection.address.keys)
@@ -33,10 +34,10 @@ def command(as_json: bool) -> Exit:
     except Problem as problem:
         if problem.status not in GONE:
             raise
-        output.tell("the head did not know the token any more")
+        output.note("the head no longer knew the token")
     drop_account(account)
     if as_json:
-        output.show_json({"url": connection.url, "user": account.user})
+        output.show_json(LoggedOut(connection.url, account.user))
     else:
         output.show(f"{account.user} is logged out at {connection.url}")
     return Exit.DONE

@@ -4,11 +4,14 @@ from pathlib import Path
 
 import click
 
-from pit import mounting, output
-from pit.exits import Exit
-from pit.locations import parse_location
-from pit.opening import open_head
-from pit.options import example, json_option
+from pit.args.options import example, json_option
+from pit.args.remote_path import parse_remote_path
+from pit.exit_codes import Exit
+from pit.local.platform_check import require_linux
+from pit.login.session import open_head
+from pit.transfer import webdav_mount
+from pit.ui import output
+from pit.ui.documents import Mount
 from pit_protocol.problem import Problem
 
 
@@ -20,11 +23,11 @@ from pit_protocol.problem import Problem
 def command(entity: str, directory: Path | None, shell: bool, as_json: bool) -> Exit | int:
     """Mount the data directory E (home, shared, group:G, user:U or a job's number) at DIR.
 
-    Without DIR a new directory in ~/pit is used. It stays until Ctrl-C; what was written is then on the head.
-    `shared` and directories of jobs can only be read.
+    Without DIR it uses a new directory in ~/pit. Ctrl-C unmounts it, after everything was written to the
+    head. `shared` and directories of jobs are read-only.
     """
-    source = mounting.find_source(parse_location(entity))
-    mounting.check_machine()
+    require_linux("mount")
+    source = webdav_mount.find_source(parse_remote_path(entity))
     with open_head() as head:
         try:
             head.find_data(source.path)
@@ -38,14 +41,15 @@ def command(entity: str, directory: Path | None, shell: bool, as_json: bool) -> 
                 status=404,
             ) from None
         connection = head.connection
-    with mounting.mounted(connection, source, directory) as (place, mount):
+    webdav_mount.check_machine()  # last: a wrong E is worth knowing before installing anything
+    with webdav_mount.mounted(connection, source, directory) as (place, mount):
         if as_json:
-            output.show_json({"entity": entity, "path": str(place), "read_only": source.read_only})
+            output.show_json(Mount(entity, str(place), source.read_only))
         else:
             how = " (read-only)" if source.read_only else ""
             end = "leaving the shell" if shell else "Ctrl-C"
-            output.tell(f"{entity} is at {place}{how}; {end} unmounts it")
+            output.note(f"{entity} is at {place}{how}; {end} unmounts it")
         if shell:
-            return mounting.run_shell(place)
+            return webdav_mount.run_shell(place)
         mount.wait()
     return Exit.DONE

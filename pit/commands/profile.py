@@ -1,13 +1,11 @@
 """`pit profile`: several heads, each under a name."""
 
 import os
-from typing import Any
 
 import click
 
-from pit import output
-from pit.address import Address
-from pit.connect_files import (
+from pit.args.options import example, json_option, pin_option
+from pit.connect.connect_files import (
     find_profile,
     get_home_file,
     home_path,
@@ -16,11 +14,13 @@ from pit.connect_files import (
     list_profiles,
     profile_path,
 )
-from pit.exits import Exit
-from pit.meeting import meet
-from pit.options import example, json_option, pin_option
-from pit.safe import safe
-from pit.tables import Column, Section
+from pit.connect.head_address import Address
+from pit.exit_codes import Exit
+from pit.login.trust import establish_trust
+from pit.ui import output
+from pit.ui.documents import Profile, ProfileList
+from pit.ui.sanitize import sanitize
+from pit.ui.tables import Column, Section
 from pit_protocol.problem import Problem
 
 COLUMNS = (Column(""), Column("PROFILE"), Column("URL", flexible=True), Column("PIN", flexible=True))
@@ -28,9 +28,9 @@ COLUMNS = (Column(""), Column("PROFILE"), Column("URL", flexible=True), Column("
 
 @click.group("profile", epilog=example("pit profile add lab https://pit.example.org:8443"))
 def command() -> None:
-    """Keep several heads under names, and choose one of them.
+    """Name several heads, and choose one of them.
 
-    PIT_PROFILE=NAME in the environment chooses one for a single command; it wins over a project's file.
+    PIT_PROFILE=NAME in the environment chooses one for a single command and overrides a project's file.
     """
 
 
@@ -40,14 +40,14 @@ def command() -> None:
 @pin_option
 @json_option
 def add(name: str, place: str | None, pin: str | None, as_json: bool) -> Exit:
-    """Keep the head at URL, or of FILE, as profile NAME; without either, the one that is used now."""
+    """Save the head at URL, or of FILE, as profile NAME; without either, the current one."""
     if profile_path(name).exists():
         raise Problem(
             "exists", f"there is a profile {name} already", f"`pit profile remove {name}` removes it"
         )
     if pin and not place:
         raise click.UsageError("--pin needs a URL")
-    address = meet(place, pin) if place else _current()
+    address = establish_trust(place, pin) if place else _current()
     keep_profile(name, address)
     return _say(name, address, "added", as_json)
 
@@ -56,7 +56,7 @@ def add(name: str, place: str | None, pin: str | None, as_json: bool) -> Exit:
 @click.argument("name")
 @json_option
 def use(name: str, as_json: bool) -> Exit:
-    """Make the head of profile NAME the one that is used (~/.pitconnect.txt)."""
+    """Make the head of profile NAME the current one (~/.pitconnect.txt)."""
     address = find_profile(name).address
     keep_home_address(address)
     return _say(name, address, "in use", as_json)
@@ -68,10 +68,10 @@ def show(as_json: bool) -> Exit:
     """List the profiles; * marks the one in use."""
     profiles = [_described(name) for name in list_profiles()]
     if as_json:
-        output.show_json({"profiles": profiles})
+        output.show_json(ProfileList(profiles))
         return Exit.DONE
     rows = [
-        ("*" if p["in_use"] else "", safe(p["name"]), safe(p["url"]), " ".join(p["pins"]) or "-")
+        ("*" if p.in_use else "", sanitize(p.name), sanitize(p.url), " ".join(p.pins) or "-")
         for p in profiles
     ]
     output.show_table(COLUMNS, [Section("", rows)])
@@ -82,7 +82,7 @@ def show(as_json: bool) -> Exit:
 @click.argument("name")
 @json_option
 def remove(name: str, as_json: bool) -> Exit:
-    """Remove profile NAME; the head that is used stays the same."""
+    """Remove profile NAME; the current head stays the same."""
     file = find_profile(name)
     file.path.unlink()
     return _say(name, file.address, "removed", as_json)
@@ -95,15 +95,15 @@ def _current() -> Address:
     return file.address
 
 
-def _described(name: str) -> dict[str, Any]:
+def _described(name: str) -> Profile:
     address, chosen, home = find_profile(name).address, os.environ.get("PIT_PROFILE"), get_home_file()
     in_use = name == chosen if chosen else home is not None and home.address == address
-    return {"name": name, "url": address.url, "pins": list(address.pins), "in_use": in_use}
+    return Profile(name, address.url, address.pins, in_use)
 
 
 def _say(name: str, address: Address, what: str, as_json: bool) -> Exit:
     if as_json:
-        output.show_json({"name": name, "url": address.url, "pins": address.pins})
+        output.show_json(Profile(name, address.url, address.pins))
     else:
-        output.show(f"profile {safe(name)} is {what}: {address.url}")
+        output.show(f"profile {sanitize(name)} is {what}: {address.url}")
     return Exit.DONE

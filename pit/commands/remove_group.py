@@ -2,12 +2,13 @@
 
 import click
 
-from pit import output
-from pit.entities import GROUPED, parse_entity, parse_group
-from pit.exits import Exit
-from pit.opening import open_head
-from pit.options import example, json_option
-from pit.safe import safe
+from pit.args.entities import GROUPED, parse_entity, parse_group
+from pit.args.options import example, json_option
+from pit.exit_codes import Exit
+from pit.login.session import open_head
+from pit.ui import output
+from pit.ui.documents import GroupChange
+from pit.ui.sanitize import sanitize
 
 
 @click.command("remove-group", epilog=example("pit remove-group user:anna students"))
@@ -20,7 +21,7 @@ def command(entity: str, group: str, as_json: bool) -> Exit:
     with open_head() as head:
         head.remove_group(target.path, name)
     if as_json:
-        output.show_json({"entity": str(target), "group": name})
+        output.show_json(GroupChange(str(target), name))
     else:
-        output.show(f"{safe(target)} is not in group:{safe(name)}")
+        output.show(f"{sanitize(target)} is not in group:{sanitize(name)}")
     return Exit.DONE

@@ -1,42 +1,49 @@
-"""`pit rerun`: the code of an old job as a new one, or this code with an old job's settings."""
+"""`pit rerun`: run an old job again, or the current code with an old job's settings."""
 
+import uuid
 from pathlib import Path
+from typing import Any
 
 import click
 
-from pit.commands.run import accepted, shoot
-from pit.exits import Exit
-from pit.opening import open_head
-from pit.options import example, job_number, json_option
-from pit.project import Project
-from pit.submission import Wish, bring, submit
-from pit.variables import env_option, parse_env
+from pit.args.env import env_option, parse_env
+from pit.args.job_options import job_options
+from pit.args.options import example, job_number, json_option
+from pit.commands.run import accepted, take_snapshot
+from pit.exit_codes import Exit
+from pit.jobs.submission import bring, submit
+from pit.login.session import open_head
+from pit.snapshot.repository import Repository
 from pit_grammar import RequestError, parse
+from pit_protocol.job_options import JobOptions
 from pit_protocol.problem import Problem
+from pit_protocol.submission import Snapshot, Submission
 
 
 @click.command("rerun", epilog=example("pit rerun 190 --request '4:[a100]' -l"))
 @click.argument("number", type=job_number)
-@click.option("--request", metavar="REQUEST", help="Ask for this instead of what the job had.")
-@click.option("--title", metavar="TITLE", help="Call it this instead of the job's title.")
+@click.option("--request", metavar="REQUEST", help="Use this request instead of the old one.")
+@click.option("--title", metavar="TITLE", help="Use this title instead of the old one.")
+@job_options(rerun=True)
 @env_option
-@click.option("--here", is_flag=True, help="The code of the project around you, with the job's settings.")
+@click.option("--here", is_flag=True, help="Use the code of the current project instead of the old code.")
 @click.option("-l", "--log", "follow", is_flag=True, help="Follow the log; exit code 3 if the job fails.")
 @json_option
 def command(
     number: int,
     request: str | None,
     title: str | None,
+    given: dict[str, Any],
     env: tuple[str, ...],
     here: bool,
     follow: bool,
     as_json: bool,
 ) -> Exit:
-    """Run job NUMBER again as a new job: the very same code, commands, image, variables and request.
+    """Run job NUMBER again as a new job with the same code, commands, image, variables and request.
 
-    The code comes from the head, so it does not matter where you are or what has become of the
-    project since. The keep directory begins empty; `pit run -c` continues one. -e adds a variable,
-    or replaces one; those of another user's job have to be given anew.
+    The head still has the code, so your current directory and later changes to the project do not
+    matter. The keep directory starts empty; `pit run -c` continues with an old one. -e adds or
+    replaces a variable. To rerun another user's job, set all of its variables again.
     """
     if request is not None:
         try:
@@ -47,17 +54,23 @@ def command(
     variables = parse_env(env)
     with open_head() as head:
         old = head.job(number)
-        wish = Wish(
-            title=title or old["title"],
-            request=request or old["request"],
-            command=old["command"],
-            private=old["private"],
-            image=old["image"],
-            variables=variables,
-            inherits=number,
-        )
+        options = JobOptions(**old.options.kept() | given)
+
+        def submission(snapshot: Snapshot | None) -> Submission:
+            return Submission(
+                uuid.uuid4().hex,
+                title or old.title,
+                request or old.request,
+                snapshot,
+                reruns=None if snapshot else number,
+                options=options,
+                variables=variables,
+                inherits=number,
+            )
+
         if not here:
-            return accepted(head, submit(head, wish, None, reruns=number), follow=follow, as_json=as_json)
-        with shoot(Project.find(Path.cwd())) as shot:
-            record = submit(head, wish, bring(head, shot))
-            return accepted(head, record, follow=follow, as_json=as_json)
+            record = submit(head, submission(None))
+        else:
+            with take_snapshot(Repository.find(Path.cwd())) as worktree:
+                record = submit(head, submission(bring(head, worktree)))
+        return accepted(head, record, follow=follow, as_json=as_json)

@@ -2,17 +2,16 @@
 
 import click
 
-from pit import output
-from pit.exits import Exit
-from pit.locations import Location
-from pit.opening import open_head
-from pit.options import example, json_option
-from pit_protocol.paths import read_name
+from pit.args.options import example, json_option
+from pit.args.remote_path import RemotePath
+from pit.exit_codes import Exit
+from pit.login.session import open_head
+from pit.ui import output
 
 
 def _trash_id(text: str) -> int:
     if not (text.isascii() and text.isdecimal()):
-        raise click.BadParameter(f"{text!r} is no ID; `pit show trash` lists them")
+        raise click.BadParameter(f"{text!r} is not an ID; `pit show trash` lists them")
     return int(text)
 
 
@@ -20,15 +19,15 @@ def _trash_id(text: str) -> int:
 @click.argument("ids", nargs=-1, required=True, type=_trash_id, metavar="ID...")
 @json_option
 def command(ids: tuple[int, ...], as_json: bool) -> Exit:
-    """Put what is in the trash under ID back to where it was; `pit show trash` lists it.
+    """Restore ID from the trash to where it was; `pit show trash` lists the trash.
 
-    What is there by now stays: then nothing is restored.
+    Overwrites nothing: it fails if something else is there by now.
     """
     with open_head() as head:
         for number in ids:
-            record = head.ask("POST", f"/trash/{number}/restore")
+            record = head.restore(number)
             if as_json:
                 output.show_json(record)
             else:
-                output.show(f"{Location(record['domain'], read_name(record))} is back")
+                output.show(f"{RemotePath(record.domain, record.path)} is back")
     return Exit.DONE

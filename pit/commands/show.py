@@ -4,13 +4,14 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from pit import output
-from pit.connection import find_connection
-from pit.entities import check_name
-from pit.exits import Exit
-from pit.head import Head, Params
-from pit.opening import open_head
-from pit.options import example, job_number, json_option
+from pit.args.entities import check_name
+from pit.args.options import example, job_number, json_option
+from pit.connect.connection import find_connection
+from pit.exit_codes import Exit
+from pit.head.client import Head, Params
+from pit.login.session import open_head
+from pit.ui import output
+from pit.ui.documents import ConnectFile
 from pit.views import aliases, audit, groups, jobs, nodes, storage, tokens, users
 
 Parse = Callable[[Sequence[str]], Params]
@@ -87,6 +88,6 @@ def _show_record(what: str, as_json: bool) -> None:
 def _show_connect(as_json: bool) -> None:
     address = find_connection().address
     if as_json:
-        output.show_json({"url": address.url, "certificates": address.certificates, "pins": address.pins})
+        output.show_json(ConnectFile(address.url, address.certificates, address.pins))
     else:
         output.show(address.text.rstrip())

@@ -1,13 +1,14 @@
-"""`pit stop`: end jobs before they end by themselves."""
+"""`pit stop`: stop jobs."""
 
 import click
 
-from pit import output
-from pit.exits import Exit
-from pit.head import ONES_OWN, Json
-from pit.opening import open_head
-from pit.options import example, flatten, job_numbers, json_option
-from pit.safe import safe
+from pit.args.options import example, flatten, job_numbers, json_option
+from pit.exit_codes import Exit
+from pit.head.client import ONES_OWN
+from pit.login.session import open_head
+from pit.ui import output
+from pit.ui.sanitize import sanitize
+from pit_protocol.answers.jobs import JobRecord
 from pit_protocol.problem import Problem
 
 
@@ -18,7 +19,7 @@ def command(numbers: tuple[range, ...], as_json: bool) -> Exit:
     """Stop the jobs NUMBER; a range such as 190-199 names several.
 
     Processes get SIGTERM, and SIGKILL after a grace period. The exit code is 1 if one of the jobs
-    could not be stopped; the others are stopped all the same.
+    could not be stopped; the others are stopped anyway.
     """
     code = Exit.DONE
     with open_head() as head:
@@ -28,16 +29,16 @@ def command(numbers: tuple[range, ...], as_json: bool) -> Exit:
             except Problem as problem:
                 if problem.status not in ONES_OWN:
                     raise
-                output.tell(problem.message, problem.hint)
+                output.note(problem.message, problem.hint)
                 code = Exit.PROBLEM
                 continue
             _show(record, as_json)
     return code
 
 
-def _show(record: Json, as_json: bool) -> None:
+def _show(record: JobRecord, as_json: bool) -> None:
     if as_json:
         output.show_json(record)
         return
-    state = "stopped" if record["state"] == "ended" else safe(record["state"])
-    output.show(f"job {record['number']} is {state}")
+    state = "stopped" if record.state == "ended" else sanitize(record.state)
+    output.show(f"job {record.number} is {state}")

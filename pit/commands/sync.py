@@ -1,4 +1,4 @@
-"""`pit sync`: make a data directory like one on this machine."""
+"""`pit sync`: update a data directory from a local one."""
 
 import hashlib
 from collections.abc import Iterable
@@ -6,15 +6,17 @@ from pathlib import Path
 
 import click
 
-from pit import local_files, output
-from pit.exits import Exit
-from pit.locations import Location, outermost, parse_location
-from pit.opening import open_head
-from pit.options import example, json_option
-from pit.progress import bars
-from pit.pushing import Push, is_same
-from pit.remote import DIRECTORY, FILE, Entry, Remote
-from pit.safe import safe
+from pit.args.options import example, json_option
+from pit.args.remote_path import RemotePath, outermost, parse_remote_path
+from pit.exit_codes import Exit
+from pit.head.files_api import DIRECTORY, FILE, Entry, FilesApi
+from pit.login.session import open_head
+from pit.transfer import local_files
+from pit.transfer.push import Push, is_same
+from pit.ui import output
+from pit.ui.documents import SyncResult
+from pit.ui.progress import bars
+from pit.ui.sanitize import sanitize
 from pit_protocol.problem import Problem
 
 
@@ -22,9 +24,11 @@ from pit_protocol.problem import Problem
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("entity", metavar="ENTITY")
 @click.argument("path", required=False)
-@click.option("--delete", "deletes", is_flag=True, help="Put into the trash there what is not here.")
+@click.option(
+    "--delete", "deletes", is_flag=True, help="Move remote files that are missing locally to the trash."
+)
 @click.option("--checksum", is_flag=True, help="Compare contents, not size and time.")
-@click.option("-n", "--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("-n", "--dry-run", is_flag=True, help="Only print what would be done.")
 @json_option
 def command(
     directory: Path,
@@ -37,13 +41,13 @@ def command(
 ) -> Exit:
     """Send what is new or changed in DIRECTORY to PATH of ENTITY: home, user:NAME or group:NAME.
 
-    One way, from here to there. What .gitignore and .pitignore name stays here. Files are the same if
-    size and time are.
+    One way, from here to the head. Files that .gitignore or .pitignore name are not sent. Files with the
+    same size and time count as unchanged.
     """
-    where = parse_location(entity, path)
+    where = parse_remote_path(entity, path)
     entries = local_files.walk_unignored(directory)
     with open_head() as head:
-        remote = Remote(head)
+        remote = FilesApi(head)
         there = {entry.name: entry for entry in _there(remote, where)}
         changed = [entry for entry in entries if _differs(remote, where, directory, entry, there, checksum)]
         extra = outermost(there.keys() - {entry.name for entry in entries}) if deletes else []
@@ -51,11 +55,11 @@ def command(
             _send(remote, where, directory, changed, there)
             for name in extra:
                 remote.remove(where.below(name))
-    _tell([entry.name for entry in changed if entry.kind != DIRECTORY], extra, dry_run, as_json)
+    _report([entry.name for entry in changed if entry.kind != DIRECTORY], extra, dry_run, as_json)
     return Exit.DONE
 
 
-def _there(remote: Remote, where: Location) -> Iterable[Entry]:
+def _there(remote: FilesApi, where: RemotePath) -> Iterable[Entry]:
     entry = remote.get_entry(where)
     if entry is None:
         return []
@@ -65,7 +69,12 @@ def _there(remote: Remote, where: Location) -> Iterable[Entry]:
 
 
 def _differs(
-    remote: Remote, where: Location, directory: Path, entry: Entry, there: dict[str, Entry], checksum: bool
+    remote: FilesApi,
+    where: RemotePath,
+    directory: Path,
+    entry: Entry,
+    there: dict[str, Entry],
+    checksum: bool,
 ) -> bool:
     known = there.get(entry.name)
     if known is None or known.kind != entry.kind:
@@ -80,11 +89,11 @@ def _differs(
 
 
 def _send(
-    remote: Remote, where: Location, directory: Path, changed: list[Entry], there: dict[str, Entry]
+    remote: FilesApi, where: RemotePath, directory: Path, changed: list[Entry], there: dict[str, Entry]
 ) -> None:
     if not changed and there:
         return
-    # What is of another kind there is in the way.
+    # A file cannot replace a directory, nor a directory a file: remove it first.
     for entry in changed:
         known = there.get(entry.name)
         if known and known.kind != entry.kind and DIRECTORY in (known.kind, entry.kind):
@@ -95,13 +104,13 @@ def _send(
         push.directory(directory, changed, where, there if there else {})
 
 
-def _tell(sent: list[str], removed: list[str], dry_run: bool, as_json: bool) -> None:
+def _report(sent: list[str], removed: list[str], dry_run: bool, as_json: bool) -> None:
     if as_json:
-        output.show_json({"sent": sent, "removed": removed, "dry_run": dry_run})
+        output.show_json(SyncResult(sent, removed, dry_run))
         return
     if dry_run:
         for sign, names in (("+", sent), ("-", removed)):
             for name in names:
-                output.show(f"{sign} {safe(name)}")
+                output.show(f"{sign} {sanitize(name)}")
     would = "would be " if dry_run else ""
     output.show(f"{len(sent):,} {would}sent, {len(removed):,} {would}removed")

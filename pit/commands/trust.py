@@ -4,12 +4,14 @@ from pathlib import Path
 
 import click
 
-from pit import dialogue, output, terminal
-from pit.connect_files import CONNECT_FILE, get_project_file
-from pit.connection import connect_to
-from pit.exits import Exit
-from pit.opening import require_terminal
-from pit.options import example, json_option, user_option, with_token_option, yes_option
+from pit.args.options import example, json_option, user_option, with_token_option, yes_option
+from pit.connect.connect_files import CONNECT_FILE, get_project_file
+from pit.connect.connection import connect_to
+from pit.exit_codes import Exit
+from pit.login import dialog
+from pit.login.session import require_terminal
+from pit.ui import output, prompt
+from pit.ui.documents import Trusted
 from pit_protocol.problem import Problem
 
 
@@ -21,8 +23,8 @@ from pit_protocol.problem import Problem
 def command(yes: bool, user: str | None, with_token: bool, as_json: bool) -> Exit:
     """Trust the head that this project's .pitconnect.txt names, and log in there.
 
-    Shows the file's URL and fingerprint and asks first. Until then pit sends nothing to that head, for
-    whoever wrote the project chose it.
+    Shows the file's URL and fingerprint and asks first. Until then pit sends nothing to that head,
+    because the author of the project chose it.
     """
     file = get_project_file(Path.cwd())
     if file is None:
@@ -33,23 +35,23 @@ def command(yes: bool, user: str | None, with_token: bool, as_json: bool) -> Exi
         )
     connection = connect_to(file.address, file.path)
     if connection.token is None:
-        output.tell(f"{file.path} names the head {file.address}")
+        output.note(f"{file.path} names the head {file.address}")
         if not yes:
             _ask()
         if with_token:
-            connection = dialogue.log_in_by_token(connection, terminal.read_token())
+            connection = dialog.log_in_by_token(connection, prompt.read_token())
         else:
             require_terminal(connection)
-            connection = dialogue.log_in(connection, user)
+            connection = dialog.log_in(connection, user)
     if as_json:
-        output.show_json({"url": file.address.url, "pins": file.address.pins})
+        output.show_json(Trusted(file.address.url, file.address.pins))
     else:
         output.show(f"{file.address.url} is trusted")
     return Exit.DONE
 
 
 def _ask() -> None:
-    if not terminal.is_interactive():
-        raise Problem("not_asked", "without a terminal nobody can be asked", "`pit trust --yes` does not ask")
-    if not terminal.agrees("Is this a head that you trust?"):
+    if not prompt.is_interactive():
+        raise Problem("not_asked", "cannot ask without a terminal", "`pit trust --yes` does not ask")
+    if not prompt.confirm("Is this a head that you trust?"):
         raise Problem("untrusted_project", "the head is not trusted; nothing was sent to it")

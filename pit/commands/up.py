@@ -8,25 +8,31 @@ from pathlib import Path
 
 import click
 
-from pit import embedded, output
-from pit.accounts import is_token
-from pit.connect_files import find_project_path, home_path
-from pit.connection import Connection
-from pit.daemons import Daemon
-from pit.embedded import Names, State
-from pit.exits import Exit
-from pit.files import read_text
-from pit.head import Head, Json, Unreachable
-from pit.options import example, json_option
+from pit.args.options import example, json_option
+from pit.connect.connect_files import find_project_path, home_path
+from pit.connect.connection import Connection
+from pit.connect.token_store import is_token
+from pit.exit_codes import Exit
+from pit.head.client import Head
+from pit.head.http_session import Unreachable
+from pit.local import local_cluster
+from pit.local.daemon import Daemon
+from pit.local.local_cluster import Names, State
+from pit.local.platform_check import require_linux
+from pit.text_files import read_text
+from pit.ui import output
+from pit.ui.documents import ClusterUp
 from pit.views.nodes import node_row
+from pit_protocol.answers.nodes import Node
 from pit_protocol.problem import Problem
+from pit_protocol.states import NodeState
 
 NEEDED = ("flask", "sqlalchemy", "pit_server", "pit_worker")
 SETUP_S = 120.0
 COME_UP_S = 30.0
 ORPHANS_S = 20.0
 GRACE_S = 15.0
-GLANCE_S = 0.05  # between two looks at something that comes up
+GLANCE_S = 0.05  # between two checks of something that starts
 
 
 @click.command("up", epilog=example("pit up && pit run \"First light\" -d 'hostname' -l"))
@@ -35,9 +41,9 @@ GLANCE_S = 0.05  # between two looks at something that comes up
 def command(port: int | None, as_json: bool) -> Exit:
     """Start a head and a worker on this machine, and use them where no other head is named.
 
-    What is running already stays as it is, so it does no harm to say it twice. All state is in
-    $PIT_HOME, else in ~/.local/share/pit.
+    Does nothing if they run already. All state is in $PIT_HOME, or else in ~/.local/share/pit.
     """
+    require_linux("up")
     _check_installed()
     state = State.find()
     with state.locked():
@@ -45,9 +51,9 @@ def command(port: int | None, as_json: bool) -> Exit:
         lines = [_bring_up_head(state, names)]
         node, line = _bring_up_worker(state, names)
     if as_json:
-        output.show_json({"url": names.url, "node": node})
+        output.show_json(ClusterUp(names.url, node))
         return Exit.DONE
-    output.show("\n".join([*lines, line, *_how_to_go_on(state)]))
+    output.show("\n".join([*lines, line, *_next_steps(state)]))
     return Exit.DONE
 
 
@@ -58,7 +64,7 @@ def _check_installed() -> None:
 
 def _choose_names(state: State, port: int | None) -> Names:
     """The head's address; while it runs that is settled, else its last port is tried first."""
-    known = embedded.get_names(state)
+    known = local_cluster.get_names(state)
     if state.head.is_alive():
         if known is None or port not in (None, known.port):
             where = f" at {known.url}" if known else ""
@@ -67,18 +73,18 @@ def _choose_names(state: State, port: int | None) -> Names:
             )
         return known
     _await_orphans(state.head)
-    if port is not None and not embedded.is_free(port):
+    if port is not None and not local_cluster.is_free(port):
         raise Problem(
             "port_taken",
             f"port {port} is in use by another program",
             "`pit up` without --port finds a free one",
         )
-    kept = known.port if known and embedded.is_free(known.port) else None
-    return embedded.keep_names(state, port or kept or embedded.free_port())
+    kept = known.port if known and local_cluster.is_free(known.port) else None
+    return local_cluster.keep_names(state, port or kept or local_cluster.free_port())
 
 
 def _await_orphans(head: Daemon) -> None:
-    """Let a killed head's processes go: two heads on one database would do harm."""
+    """Wait until a killed head's processes are gone: two heads must not share one database."""
     deadline = time.monotonic() + ORPHANS_S
     while orphans := head.list_orphans():
         if time.monotonic() > deadline:
@@ -98,34 +104,34 @@ def _bring_up_head(state: State, names: Names) -> str:
         return f"the head is already up at {names.url}"
     _set_up(state, names)
     said = head.log_size()
-    head.start(embedded.head_command(state, names), state.root, embedded.environment())
+    head.start(local_cluster.head_command(state, names), state.root, local_cluster.environment())
     _await(head, said, lambda: _answers(names))
     return f"the head is up at {names.url}"
 
 
-def _bring_up_worker(state: State, names: Names) -> tuple[Json, str]:
+def _bring_up_worker(state: State, names: Names) -> tuple[Node, str]:
     worker = state.worker
-    if worker.is_alive() and not worker.was_told(names.url):
-        worker.stop(GRACE_S)  # it looks for the head at an older port; processes do not mind
+    if worker.is_alive() and not worker.has_argument(names.url):
+        worker.stop(GRACE_S)  # it uses the head's old port; its processes keep running
     was_alive, said = worker.is_alive(), worker.log_size()
     token = (read_text(state.user_token) or "").strip()
     connection = Connection(names.url, state.connect_file, token, state.user_token, is_embedded=True)
     with Head(connection) as head:
-        # A killed worker's node is still told online: only a new session is the new worker's.
-        old = 0 if was_alive else int(head.node(names.node)["epoch"])
+        # The node of a killed worker still counts as online: only a new epoch shows the new worker.
+        old = 0 if was_alive else head.node(names.node).epoch
         if not was_alive:
-            worker.start(embedded.worker_command(state, names), state.root, embedded.environment())
+            worker.start(local_cluster.worker_command(state, names), state.root, local_cluster.environment())
         _await(worker, said, lambda: _is_there(head.node(names.node), old))
         node = head.node(names.node)
     already = "already " if was_alive else ""
     _, _, slots, cores, memory, resources = node_row(node)
-    gpus = resources if node["resources"] else "no GPUs"
+    gpus = resources if node.resources else "no GPUs"
     offers = f"{cores} cores, {memory}, {gpus}, slots: {slots}"
     return node, f"the worker is {already}up as node {names.node} ({offers})"
 
 
-def _is_there(node: Json, old_epoch: int) -> bool:
-    return bool(node["state"] == "online" and node["epoch"] > old_epoch)
+def _is_there(node: Node, old_epoch: int) -> bool:
+    return node.state == NodeState.ONLINE and node.epoch > old_epoch
 
 
 def _has_token(path: Path) -> bool:
@@ -135,9 +141,9 @@ def _has_token(path: Path) -> bool:
 def _set_up(state: State, names: Names) -> None:
     try:
         done = subprocess.run(
-            embedded.setup_command(state, names),
+            local_cluster.setup_command(state, names),
             cwd=state.root,
-            env=embedded.environment(),
+            env=local_cluster.environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=SETUP_S,
@@ -151,32 +157,34 @@ def _set_up(state: State, names: Names) -> None:
 
 def _answers(names: Names) -> bool:
     with Head(Connection(names.url)) as head:
-        return bool(head.about().get("cluster"))
+        return bool(head.about().cluster)
 
 
-def _await(daemon: Daemon, said: int, is_up: Callable[[], bool]) -> None:
-    """Wait until it is up; `said` is the size of its log from before it was started."""
+def _await(daemon: Daemon, log_size: int, is_up: Callable[[], bool]) -> None:
+    """Wait until it is up; `log_size` is the size of its log before it was started."""
     deadline = time.monotonic() + COME_UP_S
     while time.monotonic() < deadline:
         if not daemon.is_alive():
-            raise Problem("not_up", f"the {daemon.name} ended at once", _last_words(daemon, said))
+            raise Problem("not_up", f"the {daemon.name} ended at once", _log_end(daemon, log_size))
         try:
             if is_up():
                 return
         except Unreachable:
             pass
         time.sleep(GLANCE_S)
-    raise Problem("not_up", f"the {daemon.name} is not up after {COME_UP_S:.0f} s", _last_words(daemon, said))
+    raise Problem(
+        "not_up", f"the {daemon.name} is not up after {COME_UP_S:.0f} s", _log_end(daemon, log_size)
+    )
 
 
-def _last_words(daemon: Daemon, said: int) -> str:
-    words = daemon.last_words(said)
-    return f"{daemon.log_file} ends with\n{words}" if words else f"{daemon.log_file} says nothing"
+def _log_end(daemon: Daemon, log_size: int) -> str:
+    words = daemon.log_tail(log_size)
+    return f"{daemon.log_file} ends with\n{words}" if words else f"{daemon.log_file} is empty"
 
 
-def _how_to_go_on(state: State) -> list[str]:
+def _next_steps(state: State) -> list[str]:
     lines = [
-        f"all they keep is in {state.root}",
+        f"data: {state.root}",
         "`pit run \"First light\" -d 'hostname' -l` in a git project runs a job",
         "`pit status` shows jobs, `pit down` stops head and worker",
     ]

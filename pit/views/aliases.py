@@ -1,27 +1,26 @@
 """Aliases: short names for models of resources."""
 
-from pit import output
-from pit.entities import Entity
-from pit.head import Head
-from pit.render import records
-from pit.safe import safe
-from pit.tables import Column, Section
+from pit.head.client import Head
+from pit.ui import output
+from pit.ui.render import records
+from pit.ui.sanitize import sanitize
+from pit.ui.tables import Column, Section
 
 COLUMNS = (Column("ALIAS"), Column("MODEL", flexible=True))
 
 
 def show_aliases(head: Head, as_json: bool) -> None:
-    answer = head.list_all("aliases")
+    answer = head.aliases()
     if as_json:
         output.show_json(answer)
         return
-    rows = [(safe(alias["name"]), safe(alias["model"])) for alias in answer["aliases"]]
+    rows = [(sanitize(alias.name), sanitize(alias.model)) for alias in answer.aliases]
     output.show_table(COLUMNS, [Section("", rows)])
 
 
 def show_alias(head: Head, name: str, as_json: bool) -> None:
-    alias = head.record(Entity("alias", name).path)
+    alias = head.alias(name)
     if as_json:
         output.show_json(alias)
     else:
-        output.show(records([("Alias", safe(alias["name"])), ("Model", safe(alias["model"]))]))
+        output.show(records([("Alias", sanitize(alias.name)), ("Model", sanitize(alias.model))]))

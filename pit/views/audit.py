@@ -1,19 +1,16 @@
 """The audit: who did what when, newest first."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import click
 
-from pit import output
-from pit.head import Head, Params
-from pit.options import parse_pairs
-from pit.properties import value_text
-from pit.safe import safe
-from pit.tables import Column, Section
-from pit.times import local_time
-
-Json = Mapping[str, Any]
+from pit.args.options import parse_pairs
+from pit.head.client import Head, Params
+from pit.ui import output
+from pit.ui.sanitize import sanitize
+from pit.ui.tables import Column, Section
+from pit.ui.times import local_time
+from pit_protocol.answers.users import AuditEntry
 
 FILTERS = ("actor", "object", "limit")
 COLUMNS = (
@@ -35,13 +32,13 @@ def parse_filters(words: Sequence[str]) -> dict[str, str]:
 
 
 def show_audit(head: Head, filters: Params, as_json: bool) -> None:
-    answer = head.list_all("audit", filters)
+    answer = head.audit(filters)
     if as_json:
         output.show_json(answer)
     else:
-        output.show_table(COLUMNS, [Section("", [_row(entry) for entry in answer["entries"]])])
+        output.show_table(COLUMNS, [Section("", [_row(entry) for entry in answer.entries])])
 
 
-def _row(entry: Json) -> tuple[str, ...]:
-    names = ("actor", "act", "object", "detail", "address")
-    return (local_time(entry["at"]), *(safe(value_text(entry[name])) or "-" for name in names))
+def _row(entry: AuditEntry) -> tuple[str, ...]:
+    words = (entry.actor, entry.act, entry.object, entry.detail, entry.address)
+    return (local_time(entry.at), *(sanitize(word) or "-" for word in words))

@@ -1,16 +1,13 @@
 """Groups: who is in them, and what is kept for them."""
 
-from collections.abc import Mapping
-from typing import Any
+from msgspec import UnsetType
 
-from pit import output
-from pit.entities import Entity
-from pit.head import Head
-from pit.render import listing, records
-from pit.safe import safe
-from pit.tables import Column, Section
-
-Json = Mapping[str, Any]
+from pit.head.client import Head
+from pit.ui import output
+from pit.ui.render import listing, records
+from pit.ui.sanitize import sanitize
+from pit.ui.tables import Column, Section
+from pit_protocol.answers.users import Group
 
 COLUMNS = (
     Column("GROUP"),
@@ -21,27 +18,27 @@ COLUMNS = (
 
 
 def show_groups(head: Head, as_json: bool) -> None:
-    answer = head.list_all("groups")
+    answer = head.groups()
     if as_json:
         output.show_json(answer)
     else:
-        output.show_table(COLUMNS, [Section("", [_row(group) for group in answer["groups"]])])
+        output.show_table(COLUMNS, [Section("", [_row(group) for group in answer.groups])])
 
 
 def show_group(head: Head, name: str, as_json: bool) -> None:
-    group = head.record(Entity("group", name).path)
+    group = head.group(name)
     if as_json:
         output.show_json(group)
     else:
         pairs = zip(("Group name", "Title", "Members", "Nodes"), _row(group), strict=True)
-        quota = [("Quota", safe(group["quota"] or "-"))] if "quota" in group else []
+        quota = [] if isinstance(group.quota, UnsetType) else [("Quota", sanitize(group.quota or "-"))]
         output.show(records([*pairs, *quota]))
 
 
-def _row(group: Json) -> tuple[str, ...]:
+def _row(group: Group) -> tuple[str, ...]:
     return (
-        safe(group["name"]),
-        safe(group["title"] or "-"),
-        listing(group["members"]) if "members" in group else "(for members to see)",
-        listing(group.get("nodes")),
+        sanitize(group.name),
+        sanitize(group.title or "-"),
+        "(for members to see)" if isinstance(group.members, UnsetType) else listing(group.members),
+        listing(group.nodes),
     )

@@ -1,18 +1,33 @@
-"""Jobs: many by filter, or one with all that is known of it."""
+"""Jobs: many by filter, or one with all details."""
 
 import time
 from collections.abc import Sequence
 
 import click
 
-from pit import job_view, output, render
-from pit.head import Head, Params
-from pit.options import job_number
-from pit.tables import Section
-from pit.times import parse_time
+from pit.args.options import job_number
+from pit.head.client import Head, Params
+from pit.ui import output
+from pit.ui.tables import Section
+from pit.ui.times import parse_time
+from pit.views import job_details
+from pit.views.job_table import JOB_COLUMNS, job_row
+from pit_protocol.job_options import SEARCHABLE
 from pit_protocol.states import JobState, Outcome
 
-FILTERS = ("user", "state", "outcome", "title", "since", "till", "asc", "desc", "limit", "offset")
+FILTERS = (
+    "user",
+    "state",
+    "outcome",
+    "title",
+    *SEARCHABLE,
+    "since",
+    "till",
+    "asc",
+    "desc",
+    "limit",
+    "offset",
+)
 ORDERS = ("date", "title", "user", "state")
 
 
@@ -34,9 +49,9 @@ def show_jobs(head: Head, filters: Params, as_json: bool) -> None:
     if as_json:
         output.show_json(answer)
         return
-    rows = [render.job_row(job, time.time()) for job in answer["jobs"]]
-    more = max(0, answer["total"] - int(filters.get("offset") or 0) - len(rows))
-    output.show_table(render.JOB_COLUMNS, [Section("", rows, more)])
+    rows = [job_row(job, time.time()) for job in answer.jobs]
+    more = max(0, answer.total - int(filters.get("offset") or 0) - len(rows))
+    output.show_table(JOB_COLUMNS, [Section("", rows, more)])
 
 
 def show_job(head: Head, name: str, as_json: bool) -> None:
@@ -44,13 +59,13 @@ def show_job(head: Head, name: str, as_json: bool) -> None:
     if as_json:
         output.show_json(job)
         return
-    output.show(job_view.job_text(job, now))
-    if job["processes"]:
+    output.show(job_details.job_text(job, now))
+    if job.processes:
         output.show("")
-        output.show_table(job_view.PROCESS_COLUMNS, [job_view.process_section(job, now)])
-    if job["events"]:
+        output.show_table(job_details.PROCESS_COLUMNS, [job_details.process_section(job, now)])
+    if job.events:
         output.show("")
-        output.show_table(job_view.EVENT_COLUMNS, [job_view.event_section(job)])
+        output.show_table(job_details.EVENT_COLUMNS, [job_details.event_section(job)])
 
 
 def _state_key(value: str) -> str:

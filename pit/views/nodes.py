@@ -1,17 +1,14 @@
 """Nodes: what they offer, who holds it, and for whom it is kept."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from pit import output
-from pit.entities import Entity
-from pit.head import Head
-from pit.render import records
-from pit.safe import safe
-from pit.tables import Column, Section
-from pit.times import local_time
-
-Json = Mapping[str, Any]
+from pit.head.client import Head
+from pit.ui import output
+from pit.ui.render import records
+from pit.ui.sanitize import sanitize
+from pit.ui.tables import Column, Section
+from pit.ui.times import local_time
+from pit_protocol.answers.nodes import Node, NodeResource
 
 STYLES = {
     "online": "green",
@@ -31,84 +28,80 @@ COLUMNS = (
 
 
 def show_nodes(head: Head, as_json: bool) -> None:
-    answer = head.list_all("nodes")
+    answer = head.nodes()
     if as_json:
         output.show_json(answer)
     else:
-        output.show_table(COLUMNS, [Section("", [node_row(node) for node in answer["nodes"]])])
+        output.show_table(COLUMNS, [Section("", [node_row(node) for node in answer.nodes])])
 
 
 def show_node(head: Head, name: str, as_json: bool) -> None:
-    node = head.record(Entity("node", name).path)
+    node = head.node(name)
     if as_json:
         output.show_json(node)
     else:
         output.show(node_text(node))
 
 
-def node_row(node: Json) -> tuple[str, ...]:
+def node_row(node: Node) -> tuple[str, ...]:
     return (
-        safe(node["name"]),
-        "in trouble" if node["state"] == "online" and node.get("trouble") else safe(node["state"]),
+        sanitize(node.name),
+        "in trouble" if node.state == "online" and node.trouble else sanitize(node.state),
         _slots(node),
-        _number(node["cores"]),
-        _memory(node["memory_mib"]),
-        _kinds(node["resources"]),
+        str(node.cores or "-"),
+        _memory(node.memory_mib),
+        _kinds(node.resources),
     )
 
 
-def node_text(node: Json) -> str:
-    labels = ", ".join(safe(f"{name}={value}") for name, value in node["labels"].items())
+def node_text(node: Node) -> str:
+    labels = ", ".join(sanitize(f"{name}={value}") for name, value in node.labels.items())
     pairs = [
-        ("Node name", safe(node["name"])),
-        ("State", safe(node["state"]).upper()),
-        ("Since", local_time(node["since"]) if node["since"] else "never seen"),
-        ("Address", safe(node["address"] or "-")),
+        ("Node name", sanitize(node.name)),
+        ("State", sanitize(node.state).upper()),
+        ("Since", local_time(node.since) if node.since else "never seen"),
+        ("Address", sanitize(node.address) or "-"),
         ("Slots", _slots(node)),
-        ("Cores", _number(node["cores"])),
-        ("Memory", _memory(node["memory_mib"])),
-        ("Runtime", safe(node["runtime"])),
-        *([("Trouble", safe(node["trouble"]))] if node.get("trouble") else []),
+        ("Cores", str(node.cores or "-")),
+        ("Memory", _memory(node.memory_mib)),
+        ("Runtime", sanitize(node.runtime)),
+        *([("Trouble", sanitize(node.trouble))] if node.trouble else []),
         ("Labels", labels or "-"),
-        ("Groups", safe(", ".join(node["groups"])) or "-"),
-        ("Resources", "" if node["resources"] else "-"),
+        ("Groups", sanitize(", ".join(node.groups)) or "-"),
+        ("Resources", "" if node.resources else "-"),
     ]
-    return "\n".join([records(pairs), *(_resource(resource) for resource in node["resources"])])
+    return "\n".join([records(pairs), *(_resource(resource) for resource in node.resources)])
 
 
-def _resource(resource: Json) -> str:
-    names = dict.fromkeys((resource["kind"], *resource["aliases"]))
-    known = " or ".join(f'"{safe(name)}"' for name in names)
-    groups = f", for {safe(', '.join(resource['groups']))}" if resource["groups"] else ""
-    held = f", held by job {resource['job']}" if resource["job"] is not None else ""
-    if not resource["free"] and not held and not resource["trouble"]:
+def _resource(resource: NodeResource) -> str:
+    names = dict.fromkeys((resource.kind, *resource.aliases))
+    known = " or ".join(f'"{sanitize(name)}"' for name in names)
+    groups = f", for {sanitize(', '.join(resource.groups))}" if resource.groups else ""
+    held = f", held by job {resource.job}" if resource.job is not None else ""
+    if not resource.free and not held and not resource.trouble:
         held = ", held by somebody else's job"
-    trouble = f", out of use: it {safe(resource['trouble'])}" if resource["trouble"] else ""
-    index = resource["index"]
-    return f'  {index}: "{safe(resource["model"])}" aka {known} (cuda {index}){groups}{held}{trouble}'
+    trouble = f", out of use: it {sanitize(resource.trouble)}" if resource.trouble else ""
+    index = resource.index
+    return f'  {index}: "{sanitize(resource.model)}" aka {known} (cuda {index}){groups}{held}{trouble}'
 
 
-def _slots(node: Json) -> str:
-    return f"{_number(node['free_slots'])} of {_number(node['slots'])} free"
+def _slots(node: Node) -> str:
+    return f"{node.free_slots} of {node.slots} free"
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else str(value)
-
-
-def _memory(mebibytes: float | None) -> str:
+def _memory(mebibytes: int) -> str:
     return "-" if not mebibytes else f"{mebibytes / 1024:.0f} GiB"
 
 
-def _kinds(resources: Sequence[Json]) -> str:
+def _kinds(resources: Sequence[NodeResource]) -> str:
     counts: dict[str, list[int]] = {}
     for resource in resources:
-        count = counts.setdefault(safe(resource["kind"]), [0, 0, 0])
+        count = counts.setdefault(sanitize(resource.kind), [0, 0, 0])
         count[0] += 1
-        count[1] += resource["free"]
-        count[2] += bool(resource["trouble"])
+        count[1] += resource.free
+        count[2] += bool(resource.trouble)
     return ", ".join(_kind(kind, *count) for kind, count in counts.items()) or "-"
 
 
-def _kind(name: str, total: int, free: int, sick: int) -> str:
-    return f"{total}:{name} ({free} free{f', {sick} out of use' if sick else ''})"
+def _kind(name: str, total: int, free: int, faulty: int) -> str:
+    return f"{total}:{name} ({free} free{f', {faulty} out of use' if faulty else ''})"

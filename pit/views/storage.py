@@ -1,13 +1,11 @@
 """The trash, and who uses how much of the disk, as `pit show` prints them."""
 
-from typing import Any
-
-from pit import output
-from pit.head import Head
-from pit.safe import safe
-from pit.tables import Column, Section
-from pit.times import local_time
-from pit_protocol.paths import read_name
+from pit.head.client import Head
+from pit.ui import output
+from pit.ui.sanitize import sanitize
+from pit.ui.tables import Column, Section
+from pit.ui.times import local_time
+from pit_protocol.answers.files import DomainUsage
 
 TRASH = (Column("ID", right=True), Column("REMOVED"), Column("BY"), Column("DOMAIN"), Column("PATH"))
 USAGE = (
@@ -20,31 +18,37 @@ UNITS = ("B", "K", "M", "G", "T", "P")
 
 
 def show_trash(head: Head, as_json: bool) -> None:
-    found = head.list_all("trash")
+    found = head.trash()
     if as_json:
         output.show_json(found)
         return
     rows = [
-        (str(row["id"]), local_time(row["at"]), safe(row["by"]), safe(row["domain"]), safe(read_name(row)))
-        for row in found["trash"]
+        (
+            str(row.id),
+            local_time(row.at),
+            sanitize(row.by),
+            sanitize(row.domain),
+            sanitize(row.path),
+        )
+        for row in found.trash
     ]
     output.show_table(TRASH, [Section("", rows)])
 
 
 def show_usage(head: Head, as_json: bool) -> None:
-    found = head.ask("GET", "/usage", wait_s=600)
+    found = head.usage()
     if as_json:
         output.show_json(found)
         return
-    disk = found["disk"]
-    rows = [_row(row) for row in found["domains"]]
+    disk = found.disk
+    rows = [_row(row) for row in found.domains]
     output.show_table(USAGE, [Section("", rows)])
-    output.show(f"{short(disk['free'])} of {short(disk['total'])} are free on the head's disk")
+    output.show(f"{short(disk.free)} of {short(disk.total)} are free on the head's disk")
 
 
-def _row(row: dict[str, Any]) -> tuple[str, ...]:
-    quota = short(row["quota"]) if row["quota"] is not None else "-"
-    return safe(row["domain"]), short(row["size"]), quota, f"{row['files']:,}"
+def _row(row: DomainUsage) -> tuple[str, ...]:
+    quota = short(row.quota) if row.quota is not None else "-"
+    return sanitize(row.domain), short(row.size), quota, f"{row.files:,}"
 
 
 def short(size: float) -> str:

@@ -1,16 +1,14 @@
-"""Tokens: from which machines one is logged in. Their secrets are nowhere to be seen."""
+"""Tokens: from which machines a user is logged in. Secrets are never shown."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from pit import output
-from pit.head import Head, Params
-from pit.options import parse_pairs
-from pit.safe import safe
-from pit.tables import Column, Section
-from pit.times import get_local_date, get_local_time
-
-Json = Mapping[str, Any]
+from pit.args.options import parse_pairs
+from pit.head.client import Head, Params
+from pit.ui import output
+from pit.ui.sanitize import sanitize
+from pit.ui.tables import Column, Section
+from pit.ui.times import get_local_date, get_local_time
+from pit_protocol.answers.users import Token
 
 FILTERS = ("user",)
 COLUMNS = (
@@ -29,20 +27,20 @@ def parse_filters(words: Sequence[str]) -> dict[str, str]:
 
 
 def show_tokens(head: Head, filters: Params, as_json: bool) -> None:
-    answer = head.list_all("tokens", filters)
+    answer = head.tokens(filters)
     if as_json:
         output.show_json(answer)
     else:
-        output.show_table(COLUMNS, [Section("", [_row(token) for token in answer["tokens"]])])
+        output.show_table(COLUMNS, [Section("", [_row(token) for token in answer.tokens])])
 
 
-def _row(token: Json) -> tuple[str, ...]:
+def _row(token: Token) -> tuple[str, ...]:
     return (
-        "*" if token["current"] else "",
-        safe(token["id"]),
-        safe(token["user"]),
-        safe(token["label"] or "-"),
-        get_local_date(token["created_at"]),
-        get_local_time(token["last_used_at"]),
-        get_local_date(token["expires_at"]),
+        "*" if token.current else "",
+        str(token.id),
+        sanitize(token.user),
+        sanitize(token.label or "-"),
+        get_local_date(token.created_at),
+        get_local_time(token.last_used_at),
+        get_local_date(token.expires_at),
     )

@@ -1,18 +1,15 @@
-"""Users: all with what everybody may see, one with all that the caller may see."""
+"""Users: a list of all, or one with everything that the caller may see."""
 
-from collections.abc import Mapping
-from typing import Any
+from msgspec import UNSET
 
-from pit import output
-from pit.entities import Entity
-from pit.head import Head
-from pit.properties import value_text
-from pit.render import listing, records
-from pit.safe import safe
-from pit.tables import Column, Section
-from pit.times import local_time
-
-Json = Mapping[str, Any]
+from pit.args.properties import value_text
+from pit.head.client import Head
+from pit.ui import output
+from pit.ui.render import listing, records
+from pit.ui.sanitize import sanitize
+from pit.ui.tables import Column, Section
+from pit.ui.times import local_time
+from pit_protocol.answers.users import User
 
 COLUMNS = (
     Column("USER"),
@@ -21,7 +18,7 @@ COLUMNS = (
     Column("ADMIN"),
     Column("GROUPS", flexible=True),
 )
-# Of other users, the head does not tell all of these.
+# Of other users, the head leaves some of these out.
 LABELS = {
     "name": "Username",
     "full_name": "Full name",
@@ -36,38 +33,40 @@ LABELS = {
 
 
 def show_users(head: Head, as_json: bool) -> None:
-    answer = head.list_all("users")
+    answer = head.users()
     if as_json:
         output.show_json(answer)
     else:
-        output.show_table(COLUMNS, [Section("", [_row(user) for user in answer["users"]])])
+        output.show_table(COLUMNS, [Section("", [_row(user) for user in answer.users])])
 
 
 def show_user(head: Head, name: str, as_json: bool) -> None:
-    _show(head.record(Entity("user", name).path), as_json)
+    _show(head.user(name), as_json)
 
 
 def show_me(head: Head, as_json: bool) -> None:
     _show(head.me(), as_json)
 
 
-def user_text(user: Json) -> str:
-    pairs = [(label, _text(user, name)) for name, label in LABELS.items() if name in user]
-    created = [("Since", local_time(user["created_at"]))] if user.get("created_at") else []
+def user_text(user: User) -> str:
+    pairs = [(label, _text(user, name)) for name, label in LABELS.items() if getattr(user, name) is not UNSET]
+    created = [("Since", local_time(user.created_at))] if isinstance(user.created_at, float) else []
     return records([*pairs, *created])
 
 
-def _show(user: Json, as_json: bool) -> None:
+def _show(user: User, as_json: bool) -> None:
     if as_json:
         output.show_json(user)
     else:
         output.show(user_text(user))
 
 
-def _row(user: Json) -> tuple[str, ...]:
+def _row(user: User) -> tuple[str, ...]:
     return tuple(_text(user, name) for name in ("name", "full_name", "state", "admin", "groups"))
 
 
-def _text(user: Json, name: str) -> str:
-    value = user.get(name)
-    return listing(value) if isinstance(value, list) else safe(value_text(value)) or "-"
+def _text(user: User, name: str) -> str:
+    value = getattr(user, name)
+    if value is UNSET:
+        return "-"
+    return listing(value) if isinstance(value, list) else sanitize(value_text(value)) or "-"

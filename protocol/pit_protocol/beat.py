@@ -1,223 +1,205 @@
-"""The beat: the one exchange between worker and head; reports and log chunks up, orders down.
+"""The beat: the only exchange between worker and head. Reports and log chunks go up, orders come down.
 
-It is level-triggered: a beat tells all that is here and orders tell all that should be, so a
-repeated, late or lost one does no harm. Log bytes follow the JSON raw, not encoded in it.
+It is level-triggered: a beat has the complete actual state and its answer the complete desired
+state, so a repeated, late or lost beat does no harm. Raw log bytes follow the JSON.
 """
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Annotated
+
+from msgspec import field
 
 from pit_protocol.problem import Problem
 from pit_protocol.states import KilledBy, ProcessState
-from pit_protocol.wire import from_json, to_json
+from pit_protocol.wire import SECRET, Float, Int, Message, decode, encode
 
 BEAT_TYPE = "application/vnd.pit.beat"
-MAX_CHUNK = 256 * 1024  # bytes of log in one chunk
-MAX_BEAT = 8 * 1024 * 1024  # bytes of one whole beat
+MAX_CHUNK = 256 * 1024  # log bytes in one chunk
+MAX_BEAT = 8 * 1024 * 1024  # bytes in one beat
 
 
-class Wish(StrEnum):
-    RUN = "run"  # should run; a spec comes along while the worker may not know it yet
-    STOP = "stop"  # should end: SIGTERM, grace, SIGKILL
-    FORGET = "forget"  # its end is on record; the worker may delete what it kept
+class OrderAction(StrEnum):
+    RUN = "run"  # the order has a spec until the worker reports the process
+    STOP = "stop"  # SIGTERM, grace period, SIGKILL
+    FORGET = "forget"  # the head has recorded its end; the worker may delete its spool entry
 
 
 class Runtime(StrEnum):
-    """What a node runs processes by."""
+    """How a node runs processes."""
 
-    PROCESS = "process"  # as processes of the machine itself
+    PROCESS = "process"  # directly on the machine
     DOCKER = "docker"  # each in a container
 
 
 class Pull(StrEnum):
-    """When a node fetches an image."""
+    """When a node pulls an image."""
 
-    MISSING = "missing"  # if it has none of that name
-    ALWAYS = "always"  # each time, as far as the registry has another one
+    MISSING = "missing"  # if the node does not have it
+    ALWAYS = "always"  # each time, if the registry has a different one
     NEVER = "never"
 
 
-@dataclass(frozen=True)
-class Resource:
-    """One allocatable thing of a node, such as a GPU."""
+class Resource(Message, frozen=True):
+    """An allocatable device of a node, such as a GPU."""
 
-    unit: str  # what identifies it on its node (a GPU's UUID)
+    unit: str  # its id on the node (a GPU's UUID)
     model: str  # as its driver names it
-    memory_mib: int = 0
-    pci: str = ""  # where it sits, such as 0000:01:00.0
+    memory_mib: Int = 0
+    pci: str = ""  # PCI address, such as 0000:01:00.0
 
 
-@dataclass(frozen=True)
-class Trouble:
-    """Why a resource must not be given away at the moment."""
+class Trouble(Message, frozen=True):
+    """Why a resource must not be allocated at the moment."""
 
     unit: str
     reason: str
 
 
-@dataclass(frozen=True)
-class Inventory:
-    cores: int
-    memory_mib: int
+class Inventory(Message, frozen=True):
+    cores: Int
+    memory_mib: Int
     resources: tuple[Resource, ...] = ()
 
 
-@dataclass(frozen=True)
-class Hello:
-    """A worker's first words: answered with a Welcome, which begins a new epoch of its node."""
+class Hello(Message, frozen=True):
+    """A worker's first message. The answer, a Welcome, begins a new epoch of its node."""
 
     boot_id: str
     inventory: Inventory
-    address: str  # where the node's processes are reached by others
+    address: str  # where other nodes reach its processes
     runtime: Runtime = Runtime.PROCESS
-    overlay: str = ""  # a network across nodes that its containers may join
+    overlay: str = ""  # a network across nodes that its containers can join
 
 
-@dataclass(frozen=True)
-class Welcome:
+class Welcome(Message, frozen=True):
     node: str
-    epoch: int
-    cluster: str  # marks everything the worker leaves on its machine
+    epoch: Int
+    cluster: str  # labels everything the worker creates on its machine
     data_root: str
-    hold_s: float  # how long the head holds a quiet beat
+    hold_s: Float  # how long the head holds a beat while nothing changes
 
 
-@dataclass(frozen=True)
-class Usage:
-    """How much of its GPUs a process uses, on the mean over all of them, in percent."""
+class Usage(Message, frozen=True):
+    """GPU usage of a process in percent, as the mean over its GPUs."""
 
-    gpu_percent: float
-    memory_percent: float
+    gpu_percent: Float
+    memory_percent: Float
 
 
-@dataclass(frozen=True)
-class Report:
-    """What a worker knows of one process; sent in every beat until the head says forget."""
+class Report(Message, frozen=True):
+    """The state of one process; sent in every beat until the head orders `forget`."""
 
-    process: int
-    attempt: int
+    process: Int
+    attempt: Int
     state: ProcessState
-    log_size: int = 0  # bytes of output so far; final when ended
-    exit_code: int | None = None
-    signal: int | None = None
+    log_size: Int = 0  # bytes of output so far; final when ended
+    exit_code: Int | None = None
+    signal: Int | None = None
     killed_by: KilledBy | None = None
     reason: str = ""
-    started_at: float | None = None
-    ended_at: float | None = None
-    oom: bool = False  # the kernel ended something of it for lack of memory
+    started_at: Float | None = None
+    ended_at: Float | None = None
+    oom: bool = False  # the kernel killed part of it because memory ran out
     image: str = ""  # the exact image that ran, by its digest
     usage: Usage | None = None  # measured since the last report that had one
 
 
-@dataclass(frozen=True)
-class ChunkHead:
-    """Where a stretch of output belongs; its bytes follow the JSON in the same order."""
+class ChunkHead(Message, frozen=True):
+    """The position of a piece of output; the bytes follow the JSON in the same order."""
 
-    process: int
-    attempt: int
-    offset: int
-    length: int
-    at: float
+    process: Int
+    attempt: Int
+    offset: Int
+    length: Int
+    at: Float
 
 
-@dataclass(frozen=True)
-class Beat:
-    epoch: int
+class Beat(Message, frozen=True):
+    epoch: Int
     boot_id: str
-    seen: int  # the newest revision of orders this worker has
-    wait_s: float = 0.0  # how long the head may hold the answer while nothing changes
+    seen: Int  # the newest revision of orders that this worker has
+    wait_s: Float = 0.0  # how long the head may hold the answer while nothing changes
     reports: tuple[Report, ...] = ()
     chunks: tuple[ChunkHead, ...] = ()
-    troubles: tuple[Trouble, ...] | None = None  # all there are; None: this beat says nothing of them
-    trouble: str | None = None  # why the node itself takes no new processes; empty: it does; None: as above
+    troubles: tuple[Trouble, ...] | None = None  # the complete list; None: unchanged
+    trouble: str | None = None  # why the node takes no new processes; empty: it does; None: unchanged
 
     @property
     def is_whole(self) -> bool:
-        """Whether it reports all that is on the node; one that only listens reports nothing."""
+        """Whether it reports every process of the node; a beat that only waits for orders reports none."""
         return not self.wait_s
 
 
-@dataclass(frozen=True)
-class Account:
-    """Whose files a process makes: numbers that the head gives to users and groups."""
+class Account(Message, frozen=True):
+    """The owner of a process's files: ids that the head assigns to users and groups."""
 
-    uid: int
-    gid: int
-    gids: tuple[int, ...] = ()  # of the user's groups
+    uid: Int
+    gid: Int
+    gids: tuple[Int, ...] = ()  # of the user's groups
 
 
-@dataclass(frozen=True)
-class Container:
-    """What a process that runs in a container needs beyond the others."""
+class Container(Message, frozen=True):
+    """Settings of a process that runs in a container."""
 
     image: str
     pull: Pull
     network: str  # PRIVATE, HOST, or the name of an overlay network
-    name: str  # by which the other processes of the job reach it on such a network
-    shm_mib: int
-    pids: int  # at most so many processes and threads inside
+    name: str  # its hostname on an overlay network
+    shm_mib: Int
+    pids: Int  # limit of processes and threads inside
 
 
-PRIVATE, HOST = "private", "host"  # networks: of the job alone on its node; the node's own
+PRIVATE, HOST = "private", "host"  # networks: one for the job on its node; the host's own
 
 
-@dataclass(frozen=True)
-class ProcessSpec:
-    """All that a worker needs to start a process."""
+class ProcessSpec(Message, frozen=True):
+    """Everything a worker needs to start a process."""
 
-    job: int
-    rank: int
-    group: int
-    index: int
+    job: Int
+    rank: Int
+    group: Int
+    index: Int
     command: str | None  # bash commands; None: the project's `.compute`
     env: dict[str, str]
     paths: dict[str, str]  # environment name -> path below the data root
     hostfile: str
-    grace_s: float
-    lease_s: float | None = None  # without word between node and head for so long, it ends by itself
-    cpus: float | None = None
-    memory_mib: int | None = None
-    disk_mib: int | None = None  # that it may fill, with its job's directory
+    grace_s: Float
+    lease_s: Float | None = None  # the worker kills it after this long without contact to the head
+    cpus: Float | None = None
+    memory_mib: Int | None = None
+    disk_mib: Int | None = None  # limit, together with its job's directory
     units: tuple[str, ...] = ()
-    account: Account | None = None  # None: whoever the worker runs as
-    container: Container | None = None  # on nodes that run processes in containers
-    variables: dict[str, str] = field(
-        default_factory=dict, repr=False
-    )  # the user's own, for his command alone
+    account: Account | None = None  # None: the account of the worker
+    container: Container | None = None  # if the node runs processes in containers
+    variables: Annotated[dict[str, str], SECRET] = field(
+        default_factory=dict
+    )  # set by the user, only for the job's command
 
 
-@dataclass(frozen=True)
-class Order:
-    process: int
-    attempt: int
-    wish: Wish
-    log_size: int = 0  # bytes of output the head has: where to go on shipping
-    killed_by: KilledBy | None = None  # on whose behalf, with `stop`
+class Order(Message, frozen=True):
+    process: Int
+    attempt: Int
+    action: OrderAction
+    log_size: Int = 0  # bytes of output the head has: where to continue
+    killed_by: KilledBy | None = None  # with `stop`: on whose behalf
     spec: ProcessSpec | None = None
 
 
-@dataclass(frozen=True)
-class Orders:
-    revision: int  # an answer older than one already seen is dropped
-    orders: tuple[Order, ...] = field(default=())
+class Orders(Message, frozen=True):
+    revision: Int  # the worker drops an answer older than one it has seen
+    orders: tuple[Order, ...] = ()
 
 
 def pack_beat(beat: Beat, chunks: Sequence[bytes]) -> bytes:
-    head = json.dumps(to_json(beat), separators=(",", ":")).encode()
+    head = encode(beat)
     return b"".join((len(head).to_bytes(4, "big"), head, *chunks))
 
 
 def unpack_beat(body: bytes) -> tuple[Beat, list[bytes]]:
-    """The inverse of `pack_beat`; raises a Problem for anything that is no beat."""
+    """The inverse of `pack_beat`; raises a Problem if the body is not a valid beat."""
     size = int.from_bytes(body[:4], "big")
-    try:
-        head: Any = json.loads(body[4 : 4 + size])
-    except (ValueError, RecursionError):
-        raise Problem("bad_beat", "the beat's head is not JSON", status=422) from None
-    beat = from_json(Beat, head)
+    beat = decode(Beat, body[4 : 4 + size])
     position = 4 + size
     chunks = []
     for chunk in beat.chunks:

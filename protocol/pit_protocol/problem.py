@@ -1,11 +1,11 @@
-"""The one kind of error that a person can act on, from head to terminal."""
+"""The error type for everything that a user can act on."""
 
 from collections.abc import Mapping
 from typing import Any
 
 
 class Problem(Exception):
-    """What is wrong, and the way out; travels as `application/problem+json`."""
+    """What is wrong, with a hint how to fix it; sent as `application/problem+json`."""
 
     def __init__(self, code: str, message: str, hint: str = "", *, status: int = 400) -> None:
         super().__init__(message)
@@ -19,7 +19,7 @@ class Problem(Exception):
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> "Problem":
-        """Read what a head answered; a foreign server's odd body becomes a problem too."""
+        """Read an error answer; tolerates the body of a server that is not a head."""
         return cls(
             str(body.get("code", "unknown")),
             str(body.get("message", "the head gave no reason")),

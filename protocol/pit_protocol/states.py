@@ -1,6 +1,6 @@
-"""Where jobs, processes and nodes can be, and the moves between: the tables are the law.
+"""The states of jobs, processes and nodes, and the tables of legal moves between them.
 
-*State* says where something is, *outcome* how it ended, *reason* (free text) why.
+*State* is where something is now, *outcome* how it ended, *reason* (free text) why.
 """
 
 from enum import StrEnum
@@ -11,7 +11,7 @@ class JobState(StrEnum):
     WAITING = "waiting"  # in the queue
     STARTING = "starting"  # placed; the nodes have their orders
     RUNNING = "running"  # at least one process runs
-    STOPPING = "stopping"  # its processes are being ended
+    STOPPING = "stopping"  # its processes are being stopped
     ENDED = "ended"  # final; outcome says how
 
 
@@ -19,7 +19,7 @@ class Outcome(StrEnum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     STOPPED = "stopped"  # by a person
-    LOST = "lost"  # its node went away with it
+    LOST = "lost"  # its node disappeared
     TIMED_OUT = "timed out"
 
 
@@ -30,15 +30,15 @@ class JobEvent(StrEnum):
     PLACED = "placed"
     STARTED = "started"  # its first process runs
     STOP = "stop"  # by a person
-    FAILED = "failed"  # one of its processes ended badly
+    FAILED = "failed"  # one of its processes failed
     SETTLED = "settled"  # its last process ended
 
 
 class ProcessState(StrEnum):
-    ASSIGNED = "assigned"  # has a node, which may not know yet
-    STARTING = "starting"  # the worker has taken it
+    ASSIGNED = "assigned"  # placed on a node that may not have its order yet
+    STARTING = "starting"  # the worker has accepted it
     RUNNING = "running"
-    STOPPING = "stopping"  # told to stop
+    STOPPING = "stopping"  # ordered to stop
     ENDED = "ended"
 
 
@@ -51,23 +51,23 @@ class ProcessEvent(StrEnum):
 
 
 class NodeState(StrEnum):
-    NEW = "new"  # registered, never heard of
+    NEW = "new"  # registered, never connected
     ONLINE = "online"
     OFFLINE = "offline"  # silent for longer than its lease
-    DRAINING = "draining"  # by its admin: takes no new processes, those that run go on
-    MAINTENANCE = "maintenance"  # by its admin: out of use, nothing runs there
+    DRAINING = "draining"  # set by an admin: takes no new processes, running ones continue
+    MAINTENANCE = "maintenance"  # set by an admin: out of service, nothing runs there
 
 
 class KilledBy(StrEnum):
-    """Who ended a process that did not end by itself."""
+    """Who killed a process that did not exit by itself."""
 
     USER = "user"  # `pit stop`
     JOB = "job"  # another process of the job failed
     REBOOT = "reboot"  # its machine restarted
     WORKER = "worker"  # could not be started, or is unknown to its worker
-    RUNTIME = "runtime"  # the container engine, when it was started anew
-    LIMIT = "limit"  # it took more than it may
-    LEASE = "lease"  # its node had no word with the head for too long
+    RUNTIME = "runtime"  # the container engine restarted
+    LIMIT = "limit"  # it exceeded a limit
+    LEASE = "lease"  # its node had no contact with the head for too long
     NODE = "node"  # nobody saw it end: its node did not come back
 
 
@@ -116,5 +116,5 @@ LETTERS: dict[JobState | Outcome, str] = {
 
 
 def letters(state: JobState, outcome: Outcome | None) -> str:
-    """Three letters for where a job is, or how it ended."""
+    """Three letters for a job's state, or its outcome once it has ended."""
     return LETTERS[outcome if state is JobState.ENDED and outcome else state]

@@ -1,78 +1,69 @@
-"""What a client sends to start a job: first what it could send, then what the head lacks of it."""
+"""What a client sends to start a job: an offer, the objects that the head is missing, the submission."""
 
-from dataclasses import dataclass, field
+from typing import Annotated
+
+from msgspec import field
+
+from pit_protocol.job_options import JobOptions
+from pit_protocol.wire import SECRET, Int, Message
 
 MAX_TITLE = 200
-MAX_COMMAND = 128 * 1024
 MAX_HISTORY = 64  # commits of an offer
-MAX_OBJECTS = 20_000  # hashes that are asked for at a time
+MAX_OBJECTS = 20_000  # hashes in one request
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """A project's exact state. All trees are of files as they lie on disk, byte by byte:
-    no line end is converted, no filter applied, and the files of submodules are in it.
+class Snapshot(Message, frozen=True):
+    """A project's exact state. All trees have the files byte by byte as they are on disk:
+    no line endings converted, no filters applied, files of submodules included.
     """
 
-    tree: str  # what runs
+    tree: str  # the files to run
     commit: str | None = None  # the project's HEAD; None in a repository without commits
-    committed: str | None = None  # the tree as it would be without uncommitted changes
-    base: str | None = None  # commit that the head has, or fetches from `remote`; None: all came in packs
+    committed: str | None = None  # the tree without uncommitted changes
+    base: str | None = (
+        None  # commit that the head has or fetches from `remote`; None: the pack has everything
+    )
     remote: str | None = None
     remote_name: str | None = None
     branch: str | None = None
-    diff_lines: int = 0  # added and deleted ones between `committed` and `tree`
-    pack: str | None = None  # sha256 of the uploaded pack with what the head lacked; None: nothing
+    diff_lines: Int = 0  # lines added and deleted between `committed` and `tree`
+    pack: str | None = None  # sha256 of the uploaded pack of missing objects; None: nothing was missing
 
 
-@dataclass(frozen=True)
-class Submission:
-    """One job as its user wants it; the same key sent twice is one job."""
+class Submission(Message, frozen=True):
+    """A request for one job; the same key sent twice is one job."""
 
     key: str
     title: str
     request: str
-    snapshot: Snapshot | None = None  # None: that of the job that is run again
-    reruns: int | None = None  # number of the job whose snapshot is taken
-    command: str | None = None  # bash commands; None: the project's `.compute`
-    private: bool = False
-    continues: int | None = None  # number of the job whose `keep` is copied over
-    image: str | None = None  # to run in; None: the cluster's default
-    variables: dict[str, str] = field(default_factory=dict, repr=False)  # of its environment
-    inherits: int | None = None  # number of the job whose variables it has too, unless given here
+    snapshot: Snapshot | None = None  # None: that of job `reruns`
+    reruns: Int | None = None  # number of the job whose snapshot is used
+    options: JobOptions = JobOptions()
+    variables: Annotated[dict[str, str], SECRET] = field(default_factory=dict)  # environment variables
+    inherits: Int | None = None  # number of a job whose other variables are added
 
 
-@dataclass(frozen=True)
-class Offer:
-    """A snapshot about to be sent, before anything of it is: what could be its base?"""
+class Offer(Message, frozen=True):
+    """Announces a snapshot before anything is sent, to find a base for it."""
 
     tree: str
     history: tuple[str, ...] = ()  # HEAD and commits before it, newest first
     remote: str | None = None
-    base: str | None = None  # newest commit of the history that the remote is known to have
+    base: str | None = None  # newest commit in `history` that the remote is known to have
 
 
-@dataclass(frozen=True)
-class Demand:
-    """The answer to an offer."""
-
-    complete: bool  # the tree is here with all that belongs to it: nothing has to be sent
-    base: str | None  # commit that is here or will be fetched: its objects need not be sent
-    why: str = ""  # the remote is of no use, as a sentence for the user; empty: it is, or none was named
-
-
-@dataclass(frozen=True)
-class LargeFile:
-    """Content that Git LFS keeps elsewhere, by what its pointer says of it."""
+class LfsFile(Message, frozen=True):
+    """A file that Git LFS stores elsewhere, as described by its pointer."""
 
     oid: str  # sha256
-    size: int
+    size: Int
 
 
-@dataclass(frozen=True)
-class Lacking:
-    """A question and its answer: which of these does the head not have?"""
+class MissingObjects(Message, frozen=True):
+    """Both a question and its answer: which of these does the head not have?"""
 
     objects: tuple[str, ...] = ()
-    large: tuple[LargeFile, ...] = ()  # asked: used by the tree; answered: neither here nor at the remote
-    remote: str | None = None  # where large files may come from
+    large: tuple[
+        LfsFile, ...
+    ] = ()  # question: used by the tree; answer: neither on the head nor at the remote
+    remote: str | None = None  # where the head may fetch LFS files

@@ -1,4 +1,4 @@
-"""Environment variables that a user gives his processes: which names are free, and how much there may be."""
+"""Limits on the environment variables of a job: names, count and size."""
 
 import re
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from pit_protocol.problem import Problem
 MAX_VARIABLES = 100
 MAX_BYTES = 64 * 1024  # of all names and values together
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
-# What pit itself says to a process; PATH and LANG are only its defaults.
+# Set by pit itself; PATH and LANG are only defaults.
 OWN = re.compile(
     r"""JOB_NUMBER|ATTEMPT|NUM_GROUPS|NUM_PROCESSES_GROUP[0-9]+|HOST_GROUP[0-9]+_PROCESS[0-9]+
     |GROUP_INDEX|PROCESS_INDEX|RANK|WORLD_SIZE|LOCAL_RANK|MASTER_ADDR|MASTER_PORT|HOSTFILE
@@ -16,38 +16,38 @@ OWN = re.compile(
     |JOB_DIR|SRC_DIR|KEEP_DIR|RESULT_FILE|USER_DIR|HOME|SHARED_DIR|.*_GROUP_DIR|PIT_.*""",
     re.VERBOSE,
 )
-# A shell does not let them be set, or not to any text, and would end with an error of its own.
+# bash refuses to set these, or does not accept any value, and would fail with its own error.
 OF_SHELL = {"UID", "EUID", "PPID", "OPTIND", "SHELLOPTS", "BASHOPTS", "BASH_VERSINFO"}
-# What no environment and no database holds: NUL, and halves of characters.
-_ODD = re.compile("[\0\ud800-\udfff]")
+# Neither an environment nor a database can store these: NUL and lone surrogates.
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def check_variables(variables: Mapping[str, str]) -> None:
-    """Raise a Problem for the first that cannot be; it never tells a value."""
+    """Raise a Problem for the first invalid variable. The message never contains a value."""
     if len(variables) > MAX_VARIABLES:
-        raise _bad(f"a job has at most {MAX_VARIABLES} variables, not {len(variables)}")
+        raise _bad(f"a job can have at most {MAX_VARIABLES} variables, not {len(variables)}")
     for name, value in variables.items():
         _check_name(name)
-        if _ODD.search(value):
-            raise _bad(f"the value of {name} is no text: it has a NUL or half a character")
+        if _UNSTORABLE.search(value):
+            raise _bad(f"the value of {name} is not valid text: it contains NUL or a lone surrogate")
     size = sum(len(text.encode()) for pair in variables.items() for text in pair)
     if size > MAX_BYTES:
         raise _bad(
-            f"a job's variables have at most {MAX_BYTES:,} bytes together, not {size:,}",
-            "put what is large into a file of the project, or of your home",
+            f"the variables of a job can have at most {MAX_BYTES:,} bytes in total, not {size:,}",
+            "put large values into a file in the project or in your home",
         )
 
 
 def _check_name(name: str) -> None:
     if not NAME.fullmatch(name):
         raise _bad(
-            f"{name[:80]!r} is no name of a variable",
-            "a name has up to 100 letters, digits and _, and begins with no digit",
+            f"{name[:80]!r} is not a valid variable name",
+            "a name has up to 100 letters, digits and _, and does not begin with a digit",
         )
     if OWN.fullmatch(name):
         raise _bad(f"{name} is set by pit itself", "choose another name")
     if name in OF_SHELL:
-        raise _bad(f"{name} is the shell's own", "choose another name")
+        raise _bad(f"{name} is reserved by the shell", "choose another name")
 
 
 def _bad(message: str, hint: str = "") -> Problem:

@@ -1,101 +1,130 @@
-"""Frozen dataclasses to JSON and back; what comes from a socket is checked, never trusted."""
+"""Messages as JSON: msgspec encodes and validates them, and its errors become Problems.
 
+A `Message` is what a program receives from elsewhere: unknown fields are refused. An `Answer` is
+what the head says to a client, which may be older: unknown fields are ignored.
+"""
+
+import json
+import re
 import types
-from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import cache
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Meta, Struct
 
 from pit_protocol.problem import Problem
 
 T = TypeVar("T")
-MAX_NUMBER = 2**53  # beyond it, JSON readers differ about what a number is
+MAX_NUMBER = 2**53  # beyond it, JSON readers disagree about what a number is
+SECRET = Meta(extra={"secret": True})  # a field that must not reach a log
+
+Int = Annotated[int, Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
+Float = Annotated[float, Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
+
+
+class _Shown(Struct, frozen=True):
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """What is shown of it: every field but the secret ones."""
+        hidden = _secrets(type(self))
+        return [(name, getattr(self, name)) for name in self.__struct_fields__ if name not in hidden]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.__rich_repr__())
+        return f"{type(self).__name__}({shown})"
+
+
+class Message(_Shown, frozen=True, forbid_unknown_fields=True):
+    """Something that a client, a worker or the head receives and checks."""
+
+
+class Answer(_Shown, frozen=True):
+    """Something that the head tells a client."""
 
 
 def to_json(value: Any) -> Any:
-    """The plain form of a message; an enum becomes its value, a dataclass a dict."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {name: to_json(getattr(value, name)) for name in _hints(type(value))}
-    if isinstance(value, list | tuple):
-        return [to_json(item) for item in value]
-    if isinstance(value, dict):
-        return {key: to_json(item) for key, item in value.items()}
-    if isinstance(value, Enum):
-        return value.value
-    return value
+    """The plain form of a message: dicts, lists and scalars."""
+    return msgspec.to_builtins(value)
 
 
-def from_json(kind: type[T], body: Any, where: str = "") -> T:
-    """Build a `kind` from plain JSON; a missing, unknown or ill-typed field raises a Problem."""
-    if not isinstance(body, dict):
-        raise _misfit(where or kind.__name__, "an object", body)
-    hints = _hints(kind)  # type: ignore[arg-type]
-    unknown = sorted(set(body) - set(hints))
-    if unknown:
-        raise Problem(
-            "unknown_field",
-            f"unknown field {unknown[0]!r}",
-            f"known are: {', '.join(sorted(hints))}",
-            status=422,
-        )
-    values: dict[str, Any] = {}
-    for field in fields(kind):  # type: ignore[arg-type]
-        path = f"{where}.{field.name}" if where else field.name
-        if field.name in body:
-            try:
-                values[field.name] = _convert(hints[field.name], body[field.name], path)
-            except Problem:
-                if field.repr:
-                    raise
-                # What is not for logs is not for errors either.
-                raise Problem("bad_field", f"field {path!r} is not what it must be", status=422) from None
-        elif field.default is MISSING and field.default_factory is MISSING:
-            raise Problem("missing_field", f"field {path!r} is missing", status=422)
-    return kind(**values)
+def from_json(kind: type[T], body: Any) -> T:
+    """Build a `kind` from plain JSON; raise a Problem that names the field which does not fit."""
+    try:
+        return msgspec.convert(body, kind)
+    except msgspec.ValidationError as error:
+        raise _problem(kind, str(error)) from None
+
+
+def encode(value: Any) -> bytes:
+    """A message as JSON text; what is not valid Unicode becomes `?`."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        # A reason may quote a file name with any bytes, and must not keep a report from the head.
+        return json.dumps(to_json(value), ensure_ascii=False).encode(errors="replace")
+
+
+def decode(kind: type[T], body: bytes) -> T:
+    """Build a `kind` from JSON text; raise a Problem that names the field which does not fit."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        raise _problem(kind, str(error)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise Problem("bad_json", "the body is not JSON", status=422) from None
 
 
 @cache
-def _hints(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)
+def _secrets(kind: type[Struct]) -> frozenset[str]:
+    hints = get_type_hints(kind, include_extras=True)
+    return frozenset(name for name, hint in hints.items() if SECRET in getattr(hint, "__metadata__", ()))
 
 
-def _convert(hint: Any, value: Any, path: str) -> Any:
-    origin = get_origin(hint)
-    if origin in (Union, types.UnionType):
-        if value is None:
-            return None
-        hint = next(option for option in get_args(hint) if option is not type(None))
-        return _convert(hint, value, path)
-    if origin is tuple:
-        if not isinstance(value, list):
-            raise _misfit(path, "a list", value)
-        return tuple(_convert(get_args(hint)[0], item, f"{path}[{i}]") for i, item in enumerate(value))
-    if origin is dict:
-        if not isinstance(value, dict):
-            raise _misfit(path, "an object", value)
-        return {key: _convert(get_args(hint)[1], item, f"{path}.{key}") for key, item in value.items()}
-    if is_dataclass(hint):
-        return from_json(hint, value, path)  # type: ignore[arg-type]
-    return _scalar(hint, value, path)
+def _problem(kind: Any, text: str) -> Problem:
+    """msgspec's error as one sentence for a person; values are not shown, because one may be a secret."""
+    what, _, where = text.partition(" - at `")
+    path = where.removeprefix("key in ").rstrip("`").removeprefix("$").removeprefix(".")
+    if found := re.match(r"Object contains unknown field `(.*)`", what, re.DOTALL):
+        known = ", ".join(sorted(getattr(_type_at(kind, path), "__struct_fields__", ())))
+        return Problem("unknown_field", f"unknown field {found[1]!r}", f"known are: {known}", status=422)
+    if found := re.match(r"Object missing required field `(.*)`", what):
+        name = f"{path}.{found[1]}" if path else found[1]
+        return Problem("missing_field", f"field {name!r} is missing", status=422)
+    name = path or getattr(kind, "__name__", "the body")
+    return Problem("bad_field", f"field {name!r} must be {_wanted(kind, path, what)}", status=422)
 
 
-def _scalar(hint: Any, value: Any, path: str) -> Any:
-    if issubclass(hint, Enum):
-        try:
-            return hint(value)
-        except ValueError:
-            raise _misfit(path, " or ".join(str(member.value) for member in hint), value) from None
-    if isinstance(value, int | float) and not -MAX_NUMBER <= value <= MAX_NUMBER:
-        raise _misfit(path, f"within ±2^{MAX_NUMBER.bit_length() - 1}", value)
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    # bool is a subclass of int, and `true` is no number.
-    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
-        raise _misfit(path, hint.__name__, value)
-    return value
+def _wanted(kind: Any, path: str, what: str) -> str:
+    if what.startswith("Invalid enum value") or (what.startswith("Expected `str`") and _is_enum(kind, path)):
+        return " or ".join(str(member.value) for member in _type_at(kind, path))
+    if re.match(r"Expected `(int|float)( \| null)?` [<>]", what) or "out of range" in what:
+        return f"within ±2^{MAX_NUMBER.bit_length() - 1}"
+    words = {"object": "an object", "array": "a list", "bool": "bool", "null": "null"}
+    found = re.match(r"Expected `([^`]*)`(?:, got `([^`]*)`)?", what)
+    if not found:
+        return f"something else: {what}"
+    wanted = " or ".join(words.get(each, each) for each in found[1].split(" | "))
+    return f"{wanted}, not {words.get(found[2], found[2])}" if found[2] else wanted
 
 
-def _misfit(path: str, wanted: str, value: Any) -> Problem:
-    shown = repr(value)
-    shown = shown if len(shown) <= 60 else shown[:57] + "..."
-    return Problem("bad_field", f"field {path!r} must be {wanted}, not {shown}", status=422)
+def _is_enum(kind: Any, path: str) -> bool:
+    found = _type_at(kind, path)
+    return isinstance(found, type) and issubclass(found, Enum)
+
+
+def _type_at(kind: Any, path: str) -> Any:
+    """The type of a field inside a message, such as that of `orders[0].action`."""
+    for name, item in re.findall(r"(\w+)|(\[[^\]]*\])", path):
+        kind = _bare(kind)
+        kind = get_args(kind)[-1 if get_origin(kind) is dict else 0] if item else get_type_hints(kind)[name]
+    return _bare(kind)
+
+
+def _bare(hint: Any) -> Any:
+    """Without `| None` and annotations."""
+    if get_origin(hint) is Annotated:
+        return _bare(get_args(hint)[0])
+    if get_origin(hint) in (Union, types.UnionType):
+        return _bare(next(option for option in get_args(hint) if option is not type(None)))
+    return hint

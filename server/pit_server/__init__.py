@@ -1,1 +1,1 @@
-"""The head: it decides, keeps the books and answers clients and workers."""
+"""The head: it schedules jobs, stores all state, and serves clients and workers."""

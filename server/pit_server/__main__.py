@@ -14,7 +14,7 @@ def main() -> None:
         )
         sys.exit(1)
     # Only now: the client's light install has this package, too, without what it needs.
-    from pit_server.main import cli
+    from pit_server.cli import cli
 
     cli(prog_name="pit-head")
 

@@ -11,57 +11,66 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 
 from pit_protocol import API_PREFIX
 from pit_protocol.problem import Problem
-from pit_server import tls
 from pit_server.api import BLUEPRINTS
-from pit_server.api.policy import admit
-from pit_server.bells import CLEANER, KEEPER, PREPARER, SCHEDULER, WATCHER, Bells
-from pit_server.dav.gate import MOUNT, Gate
+from pit_server.api.http.flask_app import Application
+from pit_server.api.http.guard import check_access
+from pit_server.background import loop
+from pit_server.background.code_gc import CodeGc
+from pit_server.background.data_gc import DataGc
+from pit_server.background.node_watch import NodeWatch
+from pit_server.background.preparing import Preparing
+from pit_server.background.scheduling import Scheduling
+from pit_server.context import Head
+from pit_server.dav.app import MOUNT, DavApp
 from pit_server.db import migrate
 from pit_server.db.database import Database
-from pit_server.duties import duty
-from pit_server.duties.cleaning import Cleaning
-from pit_server.duties.housekeeping import Housekeeping
-from pit_server.duties.preparing import Preparing
-from pit_server.duties.scheduling import Scheduling
-from pit_server.duties.watching import Watching
-from pit_server.head import Head
-from pit_server.services import cluster, losses
-from pit_server.services import secrets as secrets_of_users
-from pit_server.services.registration import APPROVE, CLOSED, OPEN, Door
-from pit_server.services.room import Room
-from pit_server.services.throttle import TooMany
+from pit_server.host_check import HostCheck
+from pit_server.services import cluster
+from pit_server.services.files.quota import Quotas
+from pit_server.services.jobs import lost_processes
+from pit_server.services.users import secrets as user_secrets
+from pit_server.services.users.rate_limit import TooManyAttempts
+from pit_server.services.users.registration import APPROVE, CLOSED, OPEN, Authentication
 from pit_server.settings import Settings
-from pit_server.store.paths import DataRoot
+from pit_server.store.data_root import DataRoot
+from pit_server.wakeups import CODE_GC, DATA_GC, NODE_WATCH, PREPARER, SCHEDULER, Wakeups
 
 log = logging.getLogger(__name__)
 RETRY_AFTER_S = 2
 
 
 def create_head(settings: Settings) -> Head:
-    """Open the books and the data root; both are made where they are missing."""
+    """Open the database and the data root; create what is missing."""
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    secrets_of_users.make_key(settings.home)
-    bells = Bells()
-    database = Database(settings.books, bells)
+    user_secrets.make_key(settings.home)
+    wakeups = Wakeups()
+    database = Database(settings.sqlalchemy_url, wakeups)
     migrate.upgrade(database)
     data = DataRoot(settings.root)
     data.create()
     with database.write() as session:
         cluster_id = cluster.find_id(session)
-    watching = Watching(database, settings.offline_after_s)
-    door, room = _door(settings, database), Room(settings)
-    return Head(settings, bells, database, data, Scheduling(database), watching, door, cluster_id, room)
+    return Head(
+        settings=settings,
+        wakeups=wakeups,
+        database=database,
+        data=data,
+        scheduling=Scheduling(database),
+        node_watch=NodeWatch(database, settings.offline_after_s),
+        auth=_authentication(settings, database),
+        cluster=cluster_id,
+        quotas=Quotas(settings),
+    )
 
 
-def _door(settings: Settings, database: Database) -> Door:
+def _authentication(settings: Settings, database: Database) -> Authentication:
     mode = settings.registration
     if mode == "auto":
-        # What is said to a proxy on loopback may come from anywhere.
-        is_alone = tls.is_on_loopback(settings) and not settings.proxies and not settings.url
-        mode = OPEN if is_alone else APPROVE
+        # On loopback too, because every account of the machine can reach the head there.
+        mode = APPROVE
     if mode not in (OPEN, APPROVE, CLOSED):
         raise Problem("bad_settings", f"registration must be auto, open, approve or closed, not {mode!r}")
-    return Door(
+    return Authentication(
         database,
         mode,
         cost=settings.bcrypt_cost,
@@ -71,30 +80,33 @@ def _door(settings: Settings, database: Database) -> Door:
 
 
 def begin_leases(head: Head) -> None:
-    """From now on this head gives processes their leases, and knows by them when they are lost."""
+    """Start a new term of process leases; their expiry tells which processes are lost."""
     with head.database.write() as session:
-        head.watching.term = losses.begin_term(session, head.settings.lost_after_s, head.settings.grace_s)
+        head.node_watch.term = lost_processes.begin_term(
+            session, head.settings.lost_after_s, head.settings.grace_s
+        )
 
 
-def start_duties(head: Head) -> None:
-    """Let the head do what it does by itself, in threads of this process."""
+def start_background(head: Head) -> None:
+    """Start the head's background threads."""
     begin_leases(head)
-    duty.start("scheduling", head.bells, SCHEDULER, head.scheduling)
-    duty.start("preparing", head.bells, PREPARER, Preparing(head.database, head.data, head.settings))
-    duty.start("cleaning", head.bells, CLEANER, Cleaning(head.database, head.data, head.settings))
-    duty.start("watching", head.bells, WATCHER, head.watching)
-    keeping = Housekeeping(head.database, head.data, head.room, head.settings)
-    duty.start("housekeeping", head.bells, KEEPER, keeping)
+    loop.start("scheduling", head.wakeups, SCHEDULER, head.scheduling)
+    loop.start("preparing", head.wakeups, PREPARER, Preparing(head.database, head.data, head.settings))
+    loop.start("code-gc", head.wakeups, CODE_GC, CodeGc(head.database, head.data, head.settings))
+    loop.start("node-watch", head.wakeups, NODE_WATCH, head.node_watch)
+    data_gc = DataGc(head.database, head.data, head.quotas, head.settings)
+    loop.start("data-gc", head.wakeups, DATA_GC, data_gc)
 
 
 def create_app(head: Head) -> Flask:
-    app = Flask("pit_server", static_folder=None)
+    app = Application("pit_server", static_folder=None)
     app.json.sort_keys = False  # type: ignore[attr-defined]
     app.extensions["pit"] = head
-    app.before_request(admit)
-    app.wsgi_app = DispatcherMiddleware(app.wsgi_app, {MOUNT: Gate(head)})  # type: ignore[method-assign]
+    app.before_request(check_access)
+    app.wsgi_app = DispatcherMiddleware(app.wsgi_app, {MOUNT: DavApp(head)})  # type: ignore[method-assign]
     if head.settings.proxies:
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=head.settings.proxies)  # type: ignore[method-assign]
+    app.wsgi_app = HostCheck(app.wsgi_app, head.settings)  # type: ignore[method-assign]
     for blueprint in BLUEPRINTS:
         app.register_blueprint(blueprint, url_prefix=API_PREFIX + (blueprint.url_prefix or ""))
     app.register_error_handler(Problem, _problem)
@@ -108,7 +120,7 @@ def _problem(problem: Problem) -> Response:
     response = jsonify(problem.to_json())
     response.status_code = problem.status
     response.mimetype = "application/problem+json"
-    if isinstance(problem, TooMany):
+    if isinstance(problem, TooManyAttempts):
         response.headers["Retry-After"] = str(problem.retry_after_s)
     return response
 
@@ -122,8 +134,8 @@ def _http_error(error: HTTPException) -> Response:
 def _database_error(error: DBAPIError) -> Response:
     head: Head = current_app.extensions["pit"]
     if "full" in str(error.orig):
-        head.room.note_full(True)
-    log.warning("the database is busy or away: %s", error.orig)
+        head.quotas.set_disk_full(True)
+    log.warning("the database is busy or unreachable: %s", error.orig)
     response = _problem(
         Problem("database_busy", "the head's database does not answer", "try again", status=503)
     )
@@ -134,5 +146,5 @@ def _database_error(error: DBAPIError) -> Response:
 def _bug(error: Exception) -> Response:
     reference = secrets.token_hex(4)
     log.error("internal error %s", reference, exc_info=error)
-    hint = "the head's log has more under this reference"
+    hint = "the head's log has the details under this reference"
     return _problem(Problem("internal_error", f"internal error, reference {reference}", hint, status=500))

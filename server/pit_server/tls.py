@@ -1,4 +1,4 @@
-"""The head's TLS: its certificate, made once and kept, and how it is reached and known."""
+"""The head's TLS: its certificate, its URL and its fingerprint."""
 
 import fcntl
 import ipaddress
@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from pit_protocol.pinning import list_certificates, pin_of
+from pit_protocol.atomic_file import write_atomic
+from pit_protocol.hosts import is_loopback
 from pit_protocol.problem import Problem
+from pit_protocol.transport.pinning import list_certificates, pin_of
 from pit_server.settings import Settings
 
 CERTIFICATE = "certificate.pem"
@@ -28,43 +30,39 @@ class Files(NamedTuple):
 
 
 def uses_tls(settings: Settings) -> bool:
-    """Whether this head itself speaks TLS; a wrong setting raises a Problem."""
+    """Whether the head itself serves TLS; a wrong setting raises a Problem."""
     if settings.tls not in ("auto", "on", "off"):
         raise Problem("bad_settings", f"tls must be auto, on or off, not {settings.tls!r}")
     return settings.tls == "on" or (settings.tls == "auto" and not is_on_loopback(settings))
 
 
 def is_on_loopback(settings: Settings) -> bool:
-    """Whether only this machine reaches what this head listens on."""
+    """Whether the head listens on loopback only."""
     if settings.bind.startswith("unix:"):
         return True
-    host, _ = parse_bind(settings.bind)
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    return is_loopback(parse_bind(settings.bind)[0])
 
 
 def find_url(settings: Settings) -> str:
-    """By which clients and workers reach this head; a wrong setting raises a Problem."""
+    """The URL for clients and workers; a wrong setting raises a Problem."""
     if settings.url:
         return _check_url(settings.url.rstrip("/"))
     if settings.bind.startswith("unix:"):
         raise Problem(
-            "bad_settings", f"{settings.bind} is reached by a proxy alone", "set `url` to the proxy's"
+            "bad_settings", f"{settings.bind} can only be reached through a proxy", "set `url` to the proxy's"
         )
     host, port = parse_bind(settings.bind)
     if uses_tls(settings):
-        return f"https://{_in_url(_full_name() if host in WILDCARDS else host)}:{port}"
+        return f"https://{_in_url(fqdn() if host in WILDCARDS else host)}:{port}"
     return f"http://{_in_url('127.0.0.1' if host in WILDCARDS else host)}:{port}"
 
 
 def find_files(settings: Settings) -> Files:
-    """The certificate and the key to serve with; made where none are set and none were made before."""
+    """The certificate and key to serve with; made if none are set and none exist."""
     if bool(settings.certificate) != bool(settings.certificate_key):
-        lacking = "certificate_key" if settings.certificate else "certificate"
+        missing = "certificate_key" if settings.certificate else "certificate"
         raise Problem(
-            "bad_settings", f"{lacking} is not set", "set both, certificate and certificate_key, or none"
+            "bad_settings", f"{missing} is not set", "set both, certificate and certificate_key, or none"
         )
     if settings.certificate:
         files = Files(Path(settings.certificate), Path(settings.certificate_key))
@@ -74,21 +72,21 @@ def find_files(settings: Settings) -> Files:
     _make_once(settings, files)
     _check_pair(
         files,
-        f"bring both back from a backup; or remove {files.certificate}, and the next start makes another, "
-        "with which every client and node has to connect anew",
+        f"restore both from a backup; or remove {files.certificate}, and the next start makes another, "
+        "and every client and node must connect again",
     )
     return files
 
 
 def get_pin(settings: Settings) -> str | None:
-    """What the certificate of this head is known by; None if it does not speak TLS itself."""
+    """The fingerprint of the head's certificate; None if it does not serve TLS itself."""
     if not uses_tls(settings):
         return None
     return pin_of(_first_certificate(find_files(settings).certificate))
 
 
 def connect_text(settings: Settings) -> str:
-    """What a `.pitconnect.txt` holds: the URL, and the certificate if the head made it itself."""
+    """The text of a `.pitconnect.txt`: the URL, and the certificate if the head made it."""
     lines = [find_url(settings)]
     if uses_tls(settings) and not settings.certificate:
         lines.append(_first_certificate(find_files(settings).certificate))
@@ -119,7 +117,9 @@ def _check_url(url: str) -> str:
         named = None
     if not named:
         raise Problem(
-            "bad_settings", f"url is {url!r}, which is no URL", "it looks like https://head.example.org:7478"
+            "bad_settings",
+            f"url is {url!r}, which is not a URL",
+            "it looks like https://head.example.org:7478",
         )
     return url
 
@@ -128,9 +128,10 @@ def _in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _full_name() -> str:
+def fqdn() -> str:
+    """The machine's name with its domain; asks DNS, which may be slow."""
     name = socket.getfqdn()
-    # A machine whose /etc/hosts calls it localhost first is known to others by its own name.
+    # Where /etc/hosts lists localhost first, use the host name instead.
     return socket.gethostname() if name.startswith("localhost") else name
 
 
@@ -138,20 +139,20 @@ def _make_once(settings: Settings, files: Files) -> None:
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     directory = os.open(settings.home, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(directory, fcntl.LOCK_EX)  # another start may be at it, too
+        fcntl.flock(directory, fcntl.LOCK_EX)  # another head may start at the same time
         if files.certificate.exists():
             return
         certificate, key = _make_pair(settings, datetime.now(UTC))
-        # The certificate last: where it is, its key is.
-        _write_whole(files.key, key, 0o600)
-        _write_whole(files.certificate, certificate, 0o644)
+        # The certificate last: if it exists, its key does.
+        write_atomic(files.key, key, sync=True)
+        write_atomic(files.certificate, certificate, mode=0o644, sync=True)
         os.fsync(directory)
     finally:
         os.close(directory)
 
 
 def _make_pair(settings: Settings, now: datetime) -> tuple[bytes, bytes]:
-    # Here, for it takes its time and is needed once in ten years.
+    # Imported here, because it is slow and needed once in ten years.
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -180,9 +181,9 @@ def _make_pair(settings: Settings, now: datetime) -> tuple[bytes, bytes]:
 def _alternatives(
     settings: Settings,
 ) -> tuple[list[str], list[ipaddress.IPv4Address | ipaddress.IPv6Address]]:
-    """The names and the addresses by which the head is called."""
+    """The names and addresses of the head, for its certificate."""
     host = "" if settings.bind.startswith("unix:") else parse_bind(settings.bind)[0]
-    called = [socket.gethostname(), _full_name(), "localhost", urlsplit(settings.url).hostname, host]
+    called = [socket.gethostname(), fqdn(), "localhost", urlsplit(settings.url).hostname, host]
     names: list[str] = []
     addresses = [ipaddress.ip_address("127.0.0.1")]
     for name in called:
@@ -198,10 +199,10 @@ def _check_pair(files: Files, hint: str) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     for file in files:
         if not os.access(file, os.R_OK):
-            lacks = "cannot be read" if file.exists() else "does not exist"
-            raise Problem("bad_certificate", f"{file} {lacks}", hint)
+            fault = "cannot be read" if file.exists() else "does not exist"
+            raise Problem("bad_certificate", f"{file} {fault}", hint)
     try:
-        # Without a password it would ask on the console for that of a key that has one.
+        # Without this, OpenSSL asks for the password of an encrypted key on the console.
         context.load_cert_chain(*files, password=lambda: "")
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
@@ -213,14 +214,3 @@ def _check_pair(files: Files, hint: str) -> None:
 
 def _first_certificate(file: Path) -> str:
     return list_certificates(file.read_text(errors="replace"))[0]
-
-
-def _write_whole(file: Path, content: bytes, mode: int) -> None:
-    partial = file.with_name(file.name + ".part")
-    partial.unlink(missing_ok=True)
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with os.fdopen(descriptor, "wb") as target:
-        target.write(content)
-        target.flush()
-        os.fsync(descriptor)
-    partial.replace(file)

@@ -1,4 +1,4 @@
-"""What the client's tests have in common: a home of their own, real git projects, a stub head."""
+"""Fixtures for the client's tests: a home directory, git projects, a stub head."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -7,19 +7,19 @@ from pathlib import Path
 import click.testing
 import pytest
 
-from pit.accounts import Account, keep_account
-from pit.address import Address
 from pit.cli import pit
-from tests.certificates import Certificate, a_certificate
-from tests.client.projects import git
-from tests.client.stub_head import TOKEN, Server, StubHead
+from pit.connect.head_address import Address
+from pit.connect.token_store import Account, keep_account
+from tests.support.certificates import Certificate, a_certificate
+from tests.support.git_projects import git
+from tests.support.stubs.head import TOKEN, Server, StubHead
 
 Pit = Callable[..., click.testing.Result]
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home without the settings, tokens and git configuration of whoever runs the tests."""
+    """A home directory without the settings, tokens and git configuration of the developer."""
     path = tmp_path / "home"
     path.mkdir()
     for name in [name for name in os.environ if name.startswith(("GIT_", "PIT_", "XDG_"))]:
@@ -41,20 +41,20 @@ def head() -> Iterator[StubHead]:
 
 @pytest.fixture(scope="session")
 def certificate() -> Certificate:
-    """The head's own certificate, for which nobody vouches."""
+    """The head's self-signed certificate."""
     return a_certificate()
 
 
 @pytest.fixture
 def secure_head(certificate: Certificate, tmp_path: Path) -> Iterator[StubHead]:
-    """A head that is reached by HTTPS and shows its own certificate."""
+    """A head with HTTPS and a self-signed certificate."""
     with Server(certificate.serving(tmp_path)) as stub:
         yield stub
 
 
 @pytest.fixture
 def known(secure_head: StubHead, certificate: Certificate, home: Path) -> StubHead:
-    """A head that the home knows by its certificate, with a token."""
+    """A head whose certificate and token are stored in the home directory."""
     (home / ".pitconnect.txt").write_text(Address(secure_head.url, (certificate.pem,)).text)
     keep_account([certificate.pin], Account("anna", TOKEN))
     return secure_head
@@ -62,13 +62,13 @@ def known(secure_head: StubHead, certificate: Certificate, home: Path) -> StubHe
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Someone sits there who can be asked; `input` of `pit_command` is what he types."""
-    monkeypatch.setattr("pit.terminal.is_interactive", lambda: True)
+    """An interactive terminal; `input` of `pit_command` is what the user types."""
+    monkeypatch.setattr("pit.ui.prompt.is_interactive", lambda: True)
 
 
 @pytest.fixture
 def connected(head: StubHead, home: Path) -> StubHead:
-    """A head that the home directory knows, with a token."""
+    """A head whose URL and token are stored in the home directory."""
     (home / ".pitconnect.txt").write_text(f"{head.url}\n")
     (home / ".pituser.txt").write_text(f"{head.url} anna {TOKEN}\n")
     return head
@@ -76,7 +76,7 @@ def connected(head: StubHead, home: Path) -> StubHead:
 
 @pytest.fixture
 def pit_command() -> Pit:
-    """`pit` with these arguments, in this process."""
+    """Run `pit` with these arguments in this process."""
     runner = click.testing.CliRunner()
 
     def run(*arguments: str, input: str | None = None) -> click.testing.Result:
@@ -87,7 +87,7 @@ def pit_command() -> Pit:
 
 @pytest.fixture
 def pit_env(home: Path) -> dict[str, str]:
-    """The environment in which `python -m pit` runs as a program of its own."""
+    """The environment to run `python -m pit` as a subprocess."""
     root = Path(__file__).parents[2]
     path = os.pathsep.join(str(root / name) for name in ("", "protocol", "grammar"))
     return {**os.environ, "PYTHONPATH": path}
@@ -95,7 +95,7 @@ def pit_env(home: Path) -> dict[str, str]:
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with one pushed commit, and its remote beside it."""
+    """A project with one pushed commit, next to its remote."""
     remote, top = tmp_path / "remote.git", tmp_path / "project"
     git(tmp_path, "init", "--bare", "-q", str(remote))
     top.mkdir()
@@ -113,6 +113,6 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ask and send again at once: no test waits on real time."""
-    monkeypatch.setattr("pit.patience.FIRST_PAUSE_S", 0.0)
-    monkeypatch.setattr("pit.patience.PAUSES_S", (0.0, 0.0))
+    """Retry at once: no test waits in real time."""
+    monkeypatch.setattr("pit.head.retry.FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr("pit.head.retry.TRIES", 2)

@@ -9,18 +9,18 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import docker
 import pytest
+from msgspec.structs import replace
 
-from pit_protocol.beat import PRIVATE, Account, Container, Order, ProcessSpec, Pull, Wish
-from pit_worker.firewall import Firewall, bridge_name
-from tests.docker.lack import lack
+from pit_protocol.beat import PRIVATE, Account, Container, Order, OrderAction, ProcessSpec, Pull
+from pit_worker.runtime.docker.network.firewall import Firewall, bridge_name
+from tests.support.requirements import lack
+from tests.support.stubs.worker_head import StubHead, a_spec
 from tests.worker.conftest import PYTHON_ENVIRON, Workers, data_root, eventually, head  # noqa: F401
-from tests.worker.stub_head import StubHead, a_spec
 
 ANN = Account(uid=200_001, gid=200_001, gids=(300_001,))
 APPLETS = """
@@ -54,7 +54,7 @@ def make_tree(folder: Path, *programs: str) -> Path:
     for program in programs:
         target = folder / program.lstrip("/")
         target.unlink(missing_ok=True)  # busybox may have one of the same name
-        # Without attributes: capabilities of a file are not for images.
+        # Without attributes: images cannot have file capabilities.
         shutil.copyfile(program, target)
         target.chmod(0o755)
         told = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
@@ -100,7 +100,7 @@ class Containers(Workers):
 
     def run(self, process: int, command: str | None, attempt: int = 1, **more: Any) -> None:
         spec = self.spec(command, **more)
-        self.head.order(Order(process, attempt, Wish.RUN, spec=spec))
+        self.head.order(Order(process, attempt, OrderAction.RUN, spec=spec))
 
     def spec(self, command: str | None, *, env: dict[str, str] | None = None, **more: Any) -> ProcessSpec:
         plain = {name: more.pop(name) for name in ("grace_s", "hostfile") if name in more}
@@ -140,10 +140,10 @@ class Containers(Workers):
 
     def close(self) -> None:
         super().close()
-        Firewall(self.spool).take_down()
+        Firewall(self.spool).remove()
         own = {"label": f"pit.cluster={self.head.cluster}"}
         deadline, quiet_at = time.monotonic() + 20, time.monotonic() + 0.5
-        # What the killed worker asked for last may still be under way in the engine, also a creation.
+        # The engine may still be working on the killed worker's last request, such as a creation.
         while time.monotonic() < deadline and (self.left() or time.monotonic() < quiet_at):
             if self.left():
                 quiet_at = time.monotonic() + 0.5
@@ -158,7 +158,7 @@ class Containers(Workers):
 
 @pytest.fixture
 def own_root(data_root: Path) -> Path:  # noqa: F811
-    """The data root as a head that is root leaves it: what is Ann's belongs to Ann."""
+    """The data root as a head that runs as root leaves it: Ann owns her directories."""
     for name in ("home/ann", "jobs/1", "jobs/1/src", "jobs/1/keep"):
         os.chown(data_root / name, ANN.uid, ANN.gid)
     return data_root

@@ -1,22 +1,23 @@
-"""The whole: a head, a node that runs containers, and people who use it through the installed `pit`."""
+"""The whole system: a head, a node that runs containers, and users with the installed `pit`."""
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import docker
 import pytest
 
 from tests.docker.conftest import add_image, make_tree
-from tests.docker.lack import lack
-from tests.docker.own_engine import OwnEngine
-from tests.e2e.cluster import eventually
-from tests.e2e.lab import PASSWORD, Lab, Person
-from tests.e2e.mounts import BOUND, REMOTE, need_mounts
-from tests.worker.nvml.fake import FakeGpu, FakeNvml
+from tests.support.clusters.lab import PASSWORD, Lab, Person
+from tests.support.clusters.local import eventually
+from tests.support.mounts import BOUND, REMOTE, need_mounts
+from tests.support.nvml.fake import FakeGpu, FakeNvml
+from tests.support.requirements import lack
+from tests.support.servers.docker_engine import OwnEngine
 
 GPUS = [FakeGpu(f"GPU-{index}", model="GeForce GTX 1070", busy_percent=50) for index in range(2)]
-# The other one may not be there yet; and who was first stays until both are done.
+# The other one may not have started yet; and the first one stays until both are done.
 PING = """
 eval other=\\$HOST_GROUP0_PROCESS$((1 - PROCESS_INDEX))
 until ping -c1 -W1 "$other"; do sleep 0.1; done
@@ -53,17 +54,25 @@ def node(lab: Lab, root: Person, **settings: str) -> None:
 
 @pytest.fixture
 def lab(tmp_path: Path, image: str, engine: docker.DockerClient) -> Iterator[Lab]:
-    before = _containers(engine)
-    lab = Lab(tmp_path, PIT_HEAD_IMAGE=image, PIT_HEAD_PULL="never")
+    with a_lab(tmp_path, image, engine) as lab:
+        yield lab
+
+
+@contextmanager
+def a_lab(place: Path, image: str, engine: docker.DockerClient) -> Iterator[Lab]:
+    """One that leaves no containers and no mounts behind."""
+    lab = Lab(place, PIT_HEAD_IMAGE=image, PIT_HEAD_PULL="never")
     lab.start_head()
     yield lab
-    eventually(lambda: _containers(engine) <= before)
-    eventually(lambda: str(tmp_path) not in Path("/proc/self/mountinfo").read_text())
+    eventually(lambda: not _containers(engine, lab))
+    eventually(lambda: str(place) not in Path("/proc/self/mountinfo").read_text())
     lab.close()
 
 
-def _containers(engine: docker.DockerClient) -> set[str]:
-    return {each["Id"] for each in engine.api.containers(all=True, filters={"label": "pit.cluster"})}
+def _containers(engine: docker.DockerClient, lab: Lab) -> list[str]:
+    """Those of this lab's workers; other tests may use the engine at the same time."""
+    found = engine.api.containers(all=True, filters={"label": "pit.spool"})
+    return [each["Id"] for each in found if each["Labels"]["pit.spool"].startswith(f"{lab.place}/")]
 
 
 @pytest.fixture
@@ -71,13 +80,27 @@ def root(lab: Lab) -> Person:
     return first_admin(lab)
 
 
-@pytest.mark.parametrize("data_root", ["", REMOTE], ids=[BOUND, REMOTE])
-def test_processes_in_containers_meet_and_leave_files_of_their_user(
-    lab: Lab, root: Person, image: str, data_root: str
-) -> None:
-    if data_root:
+@pytest.fixture(scope="module", params=[BOUND, REMOTE])
+def boss(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    image: str,
+    engine: docker.DockerClient,
+) -> Iterator[Person]:
+    """The admin of a lab with one node, for all tests that leave it as it was."""
+    if request.param == REMOTE:
         need_mounts()
-    node(lab, root, PIT_WORKER_DATA_ROOT=data_root)
+    with a_lab(tmp_path_factory.mktemp("lab"), image, engine) as lab:
+        root = first_admin(lab)
+        node(lab, root, PIT_WORKER_DATA_ROOT=REMOTE if request.param == REMOTE else "")
+        yield root
+
+
+IN_ONE = pytest.mark.parametrize("boss", [BOUND], indirect=True)
+
+
+def test_processes_in_containers_meet_and_leave_files_of_their_user(boss: Person) -> None:
+    root, lab = boss, boss.lab
     anna = user(root, "anna")
     root.ok("add", "group:students")
     root.ok("add-group", "user:anna", "students")
@@ -89,6 +112,7 @@ def test_processes_in_containers_meet_and_leave_files_of_their_user(
         touch "$SHARED_DIR/no" 2>&1 | head -1; ls /pit/groups
     """
     log = anna.ok("run", "First light", "2:[]", "-l", "-d", command)
+    number = str(anna.json("show", "jobs")["jobs"][0]["number"])
     assert "[worker 1] hello" in log
     assert log.count("knows the other") == 2
     assert log.count("Read-only file system") == 2
@@ -98,24 +122,22 @@ def test_processes_in_containers_meet_and_leave_files_of_their_user(
     assert (data / "home/anna/mine").stat().st_uid == uid
     gid = root.json("show", "group:students")["gid"]
     assert (data / "groups/students/ours").stat().st_gid == gid
-    record = anna.json("show", "1")
+    record = anna.json("show", number)
     assert {process["image"] for process in record["processes"]} != {None}
     carried = anna.ok(
-        "run", "again", "[]", "-l", "-c", "1", "-d", 'cat "$KEEP_DIR"/kept*; ls -ln "$KEEP_DIR"'
+        "run", "again", "[]", "-l", "-c", number, "-d", 'cat "$KEEP_DIR"/kept*; ls -ln "$KEEP_DIR"'
     )
     assert carried.count("[worker 0] z") == 2 and str(uid) in carried
 
 
-def test_processes_ping_each_other_by_name(
-    lab: Lab, root: Person, tmp_path: Path, engine: docker.DockerClient
-) -> None:
+@IN_ONE
+def test_processes_ping_each_other_by_name(boss: Person, tmp_path: Path, engine: docker.DockerClient) -> None:
     if not Path("/bin/ping").exists():
         lack("no iputils-ping to make an image of")
     name = f"{tmp_path.name.replace('_', '-')}:ping".lower()
     add_image(engine, make_tree(tmp_path / "tree", "/bin/bash", "/bin/ping"), name)
     try:
-        node(lab, root)
-        log = root.ok("run", "ping", "2:[]", "-l", "--image", name, "-d", PING)
+        log = boss.ok("run", "ping", "2:[]", "-l", "--image", name, "-d", PING)
         for rank in (0, 1):
             assert f"[worker {rank}] PING group0-process{1 - rank} " in log
             assert f"[worker {rank}] 1 packets transmitted, 1 received, 0% packet loss" in log
@@ -123,13 +145,9 @@ def test_processes_ping_each_other_by_name(
         eventually(lambda: engine.images.remove(name, force=True) or True)
 
 
-@pytest.mark.parametrize("data_root", ["", REMOTE], ids=[BOUND, REMOTE])
-def test_another_users_files_are_not_there(lab: Lab, root: Person, data_root: str) -> None:
-    if data_root:
-        need_mounts()
-    node(lab, root, PIT_WORKER_DATA_ROOT=data_root)
-    anna, berta = user(root, "anna"), user(root, "berta")
-    anna.ok("run", "secret", "[]", "-l", "-d", 'echo secret >"$USER_DIR/s"; echo secret >"$KEEP_DIR/s"')
+def test_another_users_files_are_not_visible(boss: Person) -> None:
+    carla, berta = user(boss, "carla"), user(boss, "berta")
+    carla.ok("run", "secret", "[]", "-l", "-d", 'echo secret >"$USER_DIR/s"; echo secret >"$KEEP_DIR/s"')
     log = berta.pit(
         "run",
         "thief",
@@ -142,14 +160,14 @@ def test_another_users_files_are_not_there(lab: Lab, root: Person, data_root: st
     assert "[worker 0] shared" in log
 
 
-def test_an_image_that_is_not_there_fails_the_job_with_a_sentence(lab: Lab, root: Person) -> None:
-    node(lab, root)
-    result = root.pit("run", "x", "[]", "-l", "--image", "nowhere/none:1", "-d", "true")
+@IN_ONE
+def test_a_missing_image_fails_the_job_with_a_sentence(boss: Person) -> None:
+    result = boss.pit("run", "x", "[]", "-l", "--image", "nowhere/none:1", "-d", "true")
     assert result.code == 3
     assert "nowhere/none:1" in result.out
 
 
-def test_a_worker_killed_while_a_container_runs_takes_it_up_again(lab: Lab, root: Person) -> None:
+def test_a_container_is_adopted_after_its_worker_was_killed(lab: Lab, root: Person) -> None:
     config = lab.join(root.ok("add", "node:n0"), "n0")
     worker = lab.start_worker(config, PIT_WORKER_RUNTIME="docker")
     eventually(lambda: root.json("show", "node:n0")["state"] == "online")
@@ -173,6 +191,7 @@ def test_a_job_whose_node_is_dead_and_cut_off_ends_there_and_is_lost(
         root = first_admin(lab)
         config = lab.join(root.ok("add", "node:n0"), "n0")
         worker = lab.start_worker(config, PIT_WORKER_RUNTIME="docker")
+        eventually(lambda: root.json("show", "node:n0")["state"] == "online")
         number = str(root.run("echo under way; while :; do sleep 0.1; done"))
         eventually(lambda: "under way" in root.ok("log", number, "--no-follow"))
         lab.kill(worker)
@@ -182,12 +201,12 @@ def test_a_job_whose_node_is_dead_and_cut_off_ends_there_and_is_lost(
         assert root.pit("wait", number).code == 3
         job = root.json("show", number)
         assert (job["outcome"], [p["killed_by"] for p in job["processes"]]) == ("lost", ["lease"])
-        assert "had no word with the head for 2 s" in job["reason"]
+        assert "had no contact with the head for 2 s" in job["reason"]
     finally:
         lab.close()
 
 
-def test_gpus_are_given_by_uuid_and_their_use_is_shown(tmp_path: Path) -> None:
+def test_gpus_are_given_by_uuid_and_their_usage_is_shown(tmp_path: Path) -> None:
     engine = OwnEngine(gpus=True)
     nvml = FakeNvml(tmp_path / "nvml", GPUS)
     tree = make_tree(tmp_path / "tree")

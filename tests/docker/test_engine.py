@@ -1,4 +1,4 @@
-"""The engine itself is killed, frozen, or has GPUs to give."""
+"""The engine itself is killed, frozen, or has GPUs."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,16 +7,16 @@ import pytest
 
 from pit_protocol.beat import HOST, Trouble
 from pit_protocol.states import KilledBy, ProcessState
-from pit_worker.engine_watch import AWAY, NO_TOOLKIT
+from pit_worker.runtime.docker.engine_watch import AWAY, NO_TOOLKIT
 from tests.docker.conftest import Containers, add_image
-from tests.docker.own_engine import OwnEngine
+from tests.support.nvml.fake import FakeGpu, FakeNvml
+from tests.support.servers.docker_engine import OwnEngine
+from tests.support.stubs.worker_head import StubHead
 from tests.worker.conftest import Eventually
-from tests.worker.nvml.fake import FakeGpu, FakeNvml
-from tests.worker.stub_head import StubHead
 
 COUNT = 'i=0; until [ -e "$JOB_DIR/go" ]; do echo line $((i++)); sleep 0.01; done; echo last $i; exit 6'
 
-HASTE = {"PIT_WATCH_HASTE": "20"}  # half a second of silence, and the engine counts as away
+FAST = {"PIT_WATCH_SPEEDUP": "20"}  # half a second of silence, and the engine counts as away
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_with_live_restore_a_killed_engine_changes_nothing(
     eventually(lambda: theirs.left() == [])
 
 
-def test_without_live_restore_the_engine_is_named_as_the_one_who_ended_it(
+def test_without_live_restore_the_restart_of_the_engine_is_the_reason(
     head: StubHead, theirs: Containers, own: OwnEngine, eventually: Eventually
 ):
     theirs.start()
@@ -78,14 +78,14 @@ def test_without_live_restore_the_engine_is_named_as_the_one_who_ended_it(
     theirs.client = own.client
     end = eventually(lambda: head.end(1), 40)
     assert end.killed_by is KilledBy.RUNTIME
-    assert end.reason.startswith("the Docker daemon was started anew and ended it")
+    assert end.reason.startswith("the Docker daemon was restarted and killed it")
     eventually(lambda: theirs.left() == [])
 
 
-def test_a_frozen_engine_holds_up_neither_beats_nor_signals(
+def test_a_frozen_engine_delays_neither_beats_nor_signals(
     head: StubHead, theirs: Containers, own: OwnEngine, eventually: Eventually
 ):
-    theirs.start(**HASTE)
+    theirs.start(**FAST)
     theirs.run(
         1, "trap 'echo told; exit 3' TERM; echo ready; while :; do sleep 0.05; done", network=HOST, name=""
     )
@@ -118,22 +118,22 @@ def test_a_process_sees_the_gpus_it_was_given_and_no_others(
     assert head.log(2) == "void PCI_BUS_ID\n"
 
 
-def test_gpus_are_not_given_away_while_the_engine_has_no_toolkit(
+def test_gpus_are_not_offered_while_the_engine_has_no_toolkit(
     head: StubHead, theirs: Containers, own: OwnEngine, eventually: Eventually, tmp_path: Path
 ):
     nvml = FakeNvml(tmp_path / "nvml", [FakeGpu("GPU-a"), FakeGpu("GPU-b", pci="0000:02:00")])
     all_of_them = (Trouble("GPU-a", NO_TOOLKIT), Trouble("GPU-b", NO_TOOLKIT))
-    first = theirs.start(**HASTE, **nvml.environ)
+    first = theirs.start(**FAST, **nvml.environ)
     eventually(lambda: head.spoken and head.spoken[-1].troubles == all_of_them)
-    eventually(lambda: head.spoken[-1].trouble == "")  # the node itself is well
+    eventually(lambda: head.spoken[-1].trouble == "")  # the node itself has no trouble
     theirs.kill(first)
-    # It is installed, but the engine was not started anew: that shows by trying.
+    # It is installed, but the engine was not restarted: only a try shows that.
     own.add_toolkit()
-    theirs.start(**HASTE, **nvml.environ)
+    theirs.start(**FAST, **nvml.environ)
     eventually(lambda: head.spoken[-1].troubles == ())
     theirs.run(1, "true", units=("GPU-a",), network=HOST, name="")
     end = eventually(lambda: head.end(1))
-    assert end.reason == "the Docker engine of this node has no NVIDIA toolkit, to give GPUs"
+    assert end.reason == "the Docker engine of this node cannot give GPUs: it has no NVIDIA toolkit"
     eventually(lambda: head.spoken[-1].troubles == all_of_them)
     own.kill()
     own.start()
@@ -146,14 +146,14 @@ def test_gpus_are_not_given_away_while_the_engine_has_no_toolkit(
 
 
 @pytest.mark.parametrize("own", [(("--live-restore",), False)], indirect=True)
-def test_an_engine_that_goes_away_is_told_and_so_is_what_waits_for_it(
+def test_an_engine_that_goes_away_is_reported_and_so_is_what_waits_for_it(
     head: StubHead, theirs: Containers, own: OwnEngine, eventually: Eventually
 ):
-    theirs.start(**HASTE)
+    theirs.start(**FAST)
     eventually(lambda: head.spoken and head.spoken[-1].trouble == "")
     own.kill()
     theirs.run(1, "echo begun", network=HOST, name="")
-    waits = "pit: not begun yet: the Docker engine does not answer; trying again\n"
+    waits = "pit: not started yet: the Docker engine does not answer; trying again\n"
     eventually(lambda: head.log(1) == waits, 20)
     eventually(lambda: head.spoken[-1].trouble == AWAY, 20)
     own.start()

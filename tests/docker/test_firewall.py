@@ -1,4 +1,4 @@
-"""From a private network the node itself is not reached; what lies beyond it is."""
+"""Private networks reach other machines, but not the node itself."""
 
 import socket
 import subprocess
@@ -8,17 +8,17 @@ from collections.abc import Iterator
 import pytest
 
 from tests.docker.conftest import Containers
-from tests.docker.lack import lack
-from tests.docker.wires import Wires
+from tests.support.netns import Wires
+from tests.support.requirements import lack
+from tests.support.stubs.worker_head import StubHead
 from tests.worker.conftest import Eventually
-from tests.worker.stub_head import StubHead
 
 GATEWAY = "$(ip route | grep default | cut -d ' ' -f 3)"
 
 
 @pytest.fixture
 def listener() -> Iterator[int]:
-    """A port of this machine, on all its addresses, where somebody says hello."""
+    """A port of this machine, on all its addresses, where a server says hello."""
     with socket.create_server(("0.0.0.0", 0)) as server:
         threading.Thread(target=_greet, args=(server,), daemon=True).start()
         yield server.getsockname()[1]
@@ -46,7 +46,7 @@ def reach(address: str, port: int) -> str:
     return f"nc -w 3 {address} {port} </dev/null 2>&1"
 
 
-def test_the_node_is_reached_by_none_of_its_addresses(
+def test_containers_cannot_reach_the_node_by_any_address(
     head: StubHead, containers: Containers, eventually: Eventually, listener: int, wires: Wires
 ):
     containers.start()
@@ -61,7 +61,7 @@ def test_the_node_is_reached_by_none_of_its_addresses(
     assert "hello" not in head.log(1)
 
 
-def test_what_lies_beyond_is_reached_and_so_is_what_is_allowed(
+def test_containers_reach_other_machines_and_what_is_allowed(
     head: StubHead, containers: Containers, eventually: Eventually, listener: int, wires: Wires
 ):
     (machine,) = wires.machines
@@ -79,7 +79,7 @@ def test_what_lies_beyond_is_reached_and_so_is_what_is_allowed(
     assert int(lines[-1]) >= 1
 
 
-def test_rules_are_made_once_and_again_when_somebody_has_swept_them_away(
+def test_rules_are_installed_once_and_again_after_someone_removed_them(
     head: StubHead, containers: Containers, eventually: Eventually, listener: int
 ):
     first = containers.start()
@@ -97,7 +97,7 @@ def test_rules_are_made_once_and_again_when_somebody_has_swept_them_away(
     assert len(hooks(containers)) == 2
 
 
-def test_a_worker_that_leaves_nothing_behind_takes_its_rules_away(
+def test_a_worker_without_processes_removes_its_rules_on_exit(
     head: StubHead, containers: Containers, eventually: Eventually
 ):
     worker = containers.start()
@@ -107,7 +107,7 @@ def test_a_worker_that_leaves_nothing_behind_takes_its_rules_away(
     assert hooks(containers) == []
 
 
-def test_doctor_sees_the_wall(containers: Containers, eventually: Eventually):
+def test_doctor_checks_the_firewall(containers: Containers, eventually: Eventually):
     def check() -> str:
         return next(line for line in containers.doctor() if "firewall" in line)
 

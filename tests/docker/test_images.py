@@ -1,4 +1,4 @@
-"""Images come from a registry once for all who wait, with word of it, and go when there are too many."""
+"""Images are pulled once for all processes that wait, with progress, and removed when there are too many."""
 
 import json
 import uuid
@@ -12,9 +12,9 @@ import pytest
 from pit_protocol.beat import Pull
 from pit_protocol.states import KilledBy
 from tests.docker.conftest import Containers, add_image
-from tests.docker.registry import Registry
+from tests.support.servers.registry import Registry
+from tests.support.stubs.worker_head import StubHead
 from tests.worker.conftest import Eventually
-from tests.worker.stub_head import StubHead
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def pulls(log: str) -> list[str]:
     return [line for line in log.splitlines() if line.startswith("pull: ")]
 
 
-def test_a_missing_image_is_pulled_once_for_all_and_known_by_its_digest(
+def test_a_missing_image_is_pulled_once_for_all_and_reported_by_its_digest(
     head: StubHead, containers: Containers, eventually: Eventually, shelf: Shelf
 ):
     name = shelf.add("one")
@@ -87,7 +87,7 @@ def test_a_missing_image_is_pulled_once_for_all_and_known_by_its_digest(
     assert eventually(lambda: head.end(5), 30).image == end.image
 
 
-def test_always_pulls_what_the_registry_has_by_now(
+def test_always_pulls_the_registrys_present_image(
     head: StubHead, containers: Containers, eventually: Eventually, shelf: Shelf
 ):
     containers.start()
@@ -102,7 +102,7 @@ def test_always_pulls_what_the_registry_has_by_now(
     eventually(lambda: containers.left() == [])
 
 
-def test_what_cannot_be_pulled_is_a_sentence_and_others_start_meanwhile(
+def test_a_failed_pull_is_a_sentence_and_others_start_meanwhile(
     head: StubHead, containers: Containers, eventually: Eventually, registry: Registry
 ):
     containers.start()
@@ -118,14 +118,14 @@ def test_what_cannot_be_pulled_is_a_sentence_and_others_start_meanwhile(
     assert {end.killed_by for end in ends.values()} == {KilledBy.WORKER}
     assert [end.reason for end in ends.values()] == [
         f"there is no image {missing}",
-        "the registry 127.0.0.1:1 cannot be reached: nobody listens there",
-        "this node has no image pit-test-none:1, and is not to pull it",
-        "'Not an image' is no name of an image",
+        "the registry 127.0.0.1:1 cannot be reached: connection refused",
+        "this node has no image pit-test-none:1, and must not pull it",
+        "'Not an image' is not the name of an image",
     ]
     assert head.log(2).count("trying again") == 2
 
 
-def test_what_was_not_used_for_longest_makes_room(
+def test_the_least_recently_used_image_is_removed(
     head: StubHead, containers: Containers, eventually: Eventually, shelf: Shelf
 ):
     old, used, new = (shelf.add(text) for text in ("old", "used", "new"))

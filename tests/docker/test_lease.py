@@ -1,11 +1,11 @@
-"""The dead-man inside: a container ends by itself, though nobody is left to end it."""
+"""The watchdog inside: a container ends by itself, though there is no worker to end it."""
 
 from pathlib import Path
 
 from pit_protocol.states import KilledBy
 from tests.docker.conftest import Containers
+from tests.support.stubs.worker_head import StubHead
 from tests.worker.conftest import Eventually
-from tests.worker.stub_head import StubHead
 
 READY = "echo ready; until [ -e $JOB_DIR/go ]; do sleep 0.05; done"
 
@@ -25,8 +25,8 @@ def test_containers_whose_worker_is_gone_end_with_their_lease(
     for process, signal in ((1, 15), (2, 9)):
         end = eventually(lambda process=process: head.end(process))
         assert (end.killed_by, end.signal) == (KilledBy.LEASE, signal)
-        assert end.reason == "its node had no word with the head for 2 s"
-        assert head.log(process).endswith("pit: this node had no word with the head for 2 s; ending\n")
+        assert end.reason == "its node had no contact with the head for 2 s"
+        assert head.log(process).endswith("pit: this node had no contact with the head for 2 s; ending\n")
     eventually(lambda: containers.left() == [])
 
 

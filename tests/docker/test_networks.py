@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from pit_protocol.beat import HOST, Order, Wish
+from pit_protocol.beat import HOST, Order, OrderAction
 from pit_protocol.states import KilledBy
 from tests.docker.conftest import Containers
+from tests.support.stubs.worker_head import StubHead
 from tests.worker.conftest import Eventually
-from tests.worker.stub_head import StubHead
 
 # Two that meet: each answers until both have found the other.
 SERVE = "until [ -e $JOB_DIR/go ]; do sleep 0.05; done"
 
 
-# Other runs of the tests on this machine have others.
+# Other test runs on this machine use other ones.
 POOL = f"10.214.{random.randrange(256)}.0/25"
 
 
@@ -66,15 +66,13 @@ def test_another_jobs_process_is_not_reached_by_name_or_address(
     eventually(lambda: head.end(1))
 
 
-def test_the_nodes_own_network_is_that_of_the_node(
-    head: StubHead, containers: Containers, eventually: Eventually
-):
+def test_host_network_is_the_nodes_own(head: StubHead, containers: Containers, eventually: Eventually):
     containers.run(1, f"nc -w 2 127.0.0.1 {head.port} </dev/null && echo reached", network=HOST, name="")
     assert eventually(lambda: head.end(1)).exit_code == 0
     assert head.log(1).endswith("reached\n")
 
 
-def test_a_network_that_an_admin_made_is_joined_by_name(
+def test_a_network_created_by_an_admin_is_joined_by_name(
     head: StubHead, containers: Containers, eventually: Eventually, own_root: Path
 ):
     name = f"pit-test-{head.cluster}"
@@ -89,14 +87,16 @@ def test_a_network_that_an_admin_made_is_joined_by_name(
     eventually(lambda: containers.left() == [name])
 
 
-def test_a_network_that_is_not_there_is_named(head: StubHead, containers: Containers, eventually: Eventually):
+def test_a_missing_network_is_named(head: StubHead, containers: Containers, eventually: Eventually):
     containers.run(1, "true", network="nowhere")
     end = eventually(lambda: head.end(1))
     assert end.killed_by is KilledBy.WORKER
-    assert end.reason == "this node has no network nowhere; an admin makes it by `docker network create`"
+    assert (
+        end.reason == "this node has no network nowhere; an admin can create it with `docker network create`"
+    )
 
 
-def test_addresses_come_from_the_pool_and_who_finds_none_waits_for_them(
+def test_addresses_come_from_the_pool_and_a_process_waits_while_there_are_none(
     head: StubHead, containers: Containers, eventually: Eventually, own_root: Path
 ):
     containers.run(1, SERVE, env={"WORLD_SIZE": "40"})
@@ -112,9 +112,9 @@ def test_addresses_come_from_the_pool_and_who_finds_none_waits_for_them(
     containers.run(5, "true", job=5)
     full = "no addresses are left for another network; `network_pool` in its worker.toml gives more"
     eventually(lambda: head.spoken[-1].trouble == full, 20)
-    waits = "pit: not begun yet: no addresses are left for another network; trying again\n"
+    waits = "pit: not started yet: no addresses are left for another network; trying again\n"
     eventually(lambda: waits == head.log(4) == head.log(5))
-    head.order(Order(5, 1, Wish.STOP))
+    head.order(Order(5, 1, OrderAction.STOP))
     assert eventually(lambda: head.end(5), 20).reason == "stopped before it began"
     (own_root / "jobs/1/go").touch()
     eventually(lambda: all(head.end(process) for process in (1, 2, 3, 4)), 40)
@@ -123,10 +123,10 @@ def test_addresses_come_from_the_pool_and_who_finds_none_waits_for_them(
     eventually(lambda: containers.left() == [], 20)
 
 
-def test_a_job_that_is_too_large_for_the_pool_is_told_so(
+def test_a_job_too_large_for_the_pool_is_refused(
     head: StubHead, containers: Containers, eventually: Eventually
 ):
     containers.run(1, "true", env={"WORLD_SIZE": "400"})
     assert eventually(lambda: head.end(1), 20).reason == (
-        "this node never has addresses for 400 containers; `network_pool` in its worker.toml gives more"
+        "this node cannot have addresses for 400 containers; `network_pool` in its worker.toml gives more"
     )

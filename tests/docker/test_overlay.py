@@ -1,4 +1,4 @@
-"""One job across two machines, on a network that spans both and that an admin has made."""
+"""One job across two machines, on a network that spans both and that an admin has created."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -7,11 +7,11 @@ from pathlib import Path
 import docker
 import pytest
 
-from tests.docker.own_engine import OwnEngine
 from tests.docker.test_two_nodes import two_nodes
-from tests.docker.wires import Wires
-from tests.e2e.cluster import eventually
-from tests.e2e.lab import Person
+from tests.support.clusters.lab import Person
+from tests.support.clusters.local import eventually
+from tests.support.netns import Wires
+from tests.support.servers.docker_engine import OwnEngine
 
 NETWORK = "lab"
 SUBNET = "10.78.0.0/24"
@@ -24,7 +24,7 @@ ip addr | grep -c 10.78.0.
 
 
 def make_swarm(wires: Wires, engines: list[OwnEngine]) -> dict[str, str]:
-    """A swarm of both machines; only the first sees the network before somebody uses it."""
+    """A swarm of both machines; only the first sees the network before a container uses it."""
     first, second = (own.client for own in engines)
     here, there = (machine.address for machine in wires.machines)
     first.swarm.init(advertise_addr=here, listen_addr=f"{here}:2377")
@@ -71,4 +71,4 @@ def test_processes_on_two_machines_meet_by_name_on_their_overlay(
     eventually(lambda: not any(own.client.containers.list(all=True) for own in engines))
     engines[0].client.networks.get(NETWORK).remove()
     refused = root.pit("run", "far", "[]@n0,[]@n1", "-l", "-d", MEET)
-    assert (refused.code, "this node has no network lab; an admin makes it" in refused.out) == (3, True)
+    assert (refused.code, "this node has no network lab; an admin can create it" in refused.out) == (3, True)

@@ -1,4 +1,4 @@
-"""A worker may die at any moment; its containers do not, run once, and nothing of them is lost."""
+"""A worker may die at any moment; its containers keep running, run once, and nothing of them is lost."""
 
 import os
 import signal
@@ -8,13 +8,14 @@ import pytest
 
 from pit_protocol.states import KilledBy, ProcessState
 from tests.docker.conftest import Containers
+from tests.support.stubs.worker_head import StubHead
 from tests.worker.conftest import Eventually
-from tests.worker.stub_head import StubHead
 
 COUNT = 'i=0; until [ -e "$JOB_DIR/go" ]; do echo line $((i++)); sleep 0.01; done; echo last $i'
 LABELS = [
     "after-intent", "after-create", "after-engine-start", "after-record", "after-claim", "after-start",
-    "after-verdict", "after-exit", "before-remove", "before-end-report", "after-end-report", "before-forget",
+    "after-exit-status", "after-exit", "before-remove", "before-end-report", "after-end-report",
+    "before-forget",
 ]  # fmt: skip
 
 
@@ -38,7 +39,7 @@ def test_a_running_container_is_adopted_with_no_gap_in_its_log(
     eventually(lambda: containers.left() == [])
 
 
-def test_an_end_while_the_worker_is_down_is_told_truly(
+def test_an_end_while_the_worker_is_down_is_reported_correctly(
     head: StubHead, containers: Containers, eventually: Eventually, own_root: Path
 ):
     first = containers.start()
@@ -70,7 +71,7 @@ def test_user_code_runs_once_though_the_worker_crashes(
     eventually(lambda: {path.name for path in containers.spool.iterdir()} <= left)
 
 
-def test_a_stop_is_carried_out_though_the_worker_crashes_over_it(
+def test_a_stop_is_carried_out_though_the_worker_crashes_during_it(
     head: StubHead, containers: Containers, eventually: Eventually
 ):
     first = containers.start(PIT_CRASH_AT="after-stop")
@@ -83,7 +84,7 @@ def test_a_stop_is_carried_out_though_the_worker_crashes_over_it(
     assert (end.signal, end.killed_by) == (15, KilledBy.USER)
 
 
-def test_leftovers_of_this_spool_are_removed_and_nothing_else(
+def test_orphans_of_this_spool_are_removed_and_nothing_else(
     head: StubHead, containers: Containers, eventually: Eventually
 ):
     own = {"pit.cluster": head.cluster, "pit.process": "77", "pit.attempt": "1"}
@@ -99,7 +100,7 @@ def test_leftovers_of_this_spool_are_removed_and_nothing_else(
     eventually(lambda: head.end(1))
 
 
-def test_a_strangers_container_of_the_same_name_is_not_touched(
+def test_a_foreign_container_of_the_same_name_is_not_touched(
     head: StubHead, containers: Containers, eventually: Eventually
 ):
     labels = {"pit.cluster": head.cluster, "pit.spool": "/another/spool"}
@@ -109,11 +110,11 @@ def test_a_strangers_container_of_the_same_name_is_not_touched(
     containers.start()
     containers.run(1, "true")
     end = eventually(lambda: head.end(1))
-    assert end.reason == f"there is a container {containers.name(1)} already, and not of this worker"
+    assert end.reason == f"there is a container {containers.name(1)} already, which is not from this worker"
     assert containers.inspect(1)["State"]["Running"]
 
 
-def test_a_reboot_is_told_by_the_boot_id(head: StubHead, containers: Containers, eventually: Eventually):
+def test_a_reboot_is_detected_by_the_boot_id(head: StubHead, containers: Containers, eventually: Eventually):
     first = containers.start(PIT_WORKER_BOOT_ID="monday")
     containers.run(1, "echo ready; sleep 1000")
     eventually(lambda: head.log(1))
@@ -124,7 +125,7 @@ def test_a_reboot_is_told_by_the_boot_id(head: StubHead, containers: Containers,
     eventually(lambda: containers.left() == [])
 
 
-def test_a_container_that_somebody_removes_is_told_so(
+def test_a_container_removed_by_someone_else_is_reported_so(
     head: StubHead, containers: Containers, eventually: Eventually
 ):
     first = containers.start()
@@ -134,7 +135,7 @@ def test_a_container_that_somebody_removes_is_told_so(
     containers.client.api.remove_container(containers.name(1), force=True)
     containers.start()
     end = eventually(lambda: head.end(1))
-    assert (end.killed_by, end.reason) == (KilledBy.RUNTIME, "its container was removed by somebody else")
+    assert (end.killed_by, end.reason) == (KilledBy.RUNTIME, "its container was removed by someone else")
 
 
 def test_a_kill_from_outside_is_not_blamed_on_the_engine(

@@ -1,4 +1,4 @@
-"""A process runs in a container: its output arrives, its end is told, nothing of it stays."""
+"""A process runs in a container: its output arrives, its end is reported, nothing of it stays."""
 
 import os
 import uuid
@@ -9,8 +9,8 @@ import pytest
 
 from pit_protocol.states import KilledBy, ProcessState
 from tests.docker.conftest import ANN, Containers, add_image, make_tree
+from tests.support.stubs.worker_head import StubHead
 from tests.worker.conftest import Eventually
-from tests.worker.stub_head import StubHead
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def test_exit_code_and_output_are_reported(head: StubHead, containers: Container
     eventually(lambda: containers.left() == [])
 
 
-def test_a_signal_is_told_apart_from_an_exit_code(
+def test_a_signal_is_distinguished_from_an_exit_code(
     head: StubHead, containers: Containers, eventually: Eventually
 ):
     containers.run(1, "kill -SEGV $$")
@@ -57,7 +57,7 @@ def test_a_missing_script_or_directory_is_named(
     assert (end.killed_by, end.reason) == (KilledBy.WORKER, f"USER_DIR is not there: {own_root}/home/ann")
 
 
-def test_the_environment_names_the_places_inside(
+def test_the_environment_names_the_paths_inside(
     head: StubHead, containers: Containers, eventually: Eventually
 ):
     containers.run(1, "cat $HOSTFILE; env | sort; cat", hostfile="n1 slots=2\n", env={"RANK": "3"})
@@ -166,10 +166,10 @@ def test_an_image_without_a_shell_is_a_sentence(
         engine.images.remove(name, force=True)
 
 
-def test_a_node_without_its_engine_is_offered_to_nobody(
+def test_a_node_without_its_engine_is_not_offered(
     head: StubHead, containers: Containers, eventually: Eventually, tmp_path: Path
 ):
     before = len(head.hellos)
     containers.start(tmp_path / "other", DOCKER_HOST="unix:///nonexistent/docker.sock")
-    eventually(lambda: "this node is offered to nobody" in containers.log())
+    eventually(lambda: "this node takes no processes" in containers.log())
     assert len(head.hellos) <= before + 1  # the first worker's own

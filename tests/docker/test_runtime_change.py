@@ -1,4 +1,4 @@
-"""A node's runtime is changed while something runs: that ends as if nothing had been."""
+"""A node's runtime is changed while a process runs: the process ends as usual."""
 
 from pathlib import Path
 
@@ -6,14 +6,14 @@ import pytest
 
 from pit_protocol.states import KilledBy, ProcessState
 from tests.docker.conftest import Containers
+from tests.support.stubs.worker_head import StubHead
 from tests.worker.conftest import Eventually
-from tests.worker.stub_head import StubHead
 
 WAIT = "echo ready; until [ -e $JOB_DIR/go ]; do sleep 0.05; done; echo last; exit 6"
 
 
 @pytest.mark.parametrize(("before", "after"), [("docker", "process"), ("process", "docker")])
-def test_what_runs_is_adopted_and_told_truly(
+def test_running_processes_are_adopted_and_reported_correctly(
     head: StubHead, containers: Containers, eventually: Eventually, own_root: Path, before: str, after: str
 ):
     first = containers.start(PIT_WORKER_RUNTIME=before)

@@ -1,4 +1,4 @@
-"""Stopping reaches all that is inside, and gives it its time."""
+"""Stopping reaches everything inside, and gives it its grace period."""
 
 import subprocess
 
@@ -6,10 +6,10 @@ import pytest
 
 from pit_protocol.states import KilledBy
 from tests.docker.conftest import Containers
+from tests.support.stubs.worker_head import StubHead
 from tests.worker.conftest import Eventually
-from tests.worker.stub_head import StubHead
 
-HASTE = {"PIT_WATCH_HASTE": "30"}  # after two seconds, what was killed should have ended
+FAST = {"PIT_WATCH_SPEEDUP": "30"}  # after two seconds, what was killed should have ended
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +17,7 @@ def worker(containers: Containers) -> subprocess.Popen[str]:
     return containers.start()
 
 
-def test_a_trap_has_its_grace_and_hears_of_it_once(
+def test_a_trap_has_its_grace_and_gets_the_signal_once(
     head: StubHead, containers: Containers, eventually: Eventually
 ):
     containers.run(1, "trap 'echo told; sleep 0.5; exit 3' TERM; echo ready; while :; do sleep 0.05; done")
@@ -28,7 +28,7 @@ def test_a_trap_has_its_grace_and_hears_of_it_once(
     assert (end.exit_code, end.killed_by) == (3, KilledBy.JOB)
 
 
-def test_a_daemonised_child_is_told_too(head: StubHead, containers: Containers, eventually: Eventually):
+def test_a_daemonised_child_is_signalled_too(head: StubHead, containers: Containers, eventually: Eventually):
     child = 'trap "echo child told; exit" TERM; echo ready; while :; do sleep 0.05; done'
     containers.run(
         1, f"(setsid sh -c '{child}' &); trap 'sleep 1; exit 0' TERM; while :; do sleep 0.05; done"
@@ -39,7 +39,7 @@ def test_a_daemonised_child_is_told_too(head: StubHead, containers: Containers, 
     assert "child told\n" in head.log(1)
 
 
-def test_what_is_deaf_to_sigterm_is_killed_after_its_grace(
+def test_a_process_that_ignores_sigterm_is_killed_after_its_grace(
     head: StubHead, containers: Containers, eventually: Eventually
 ):
     containers.run(1, "trap '' TERM; (setsid sh -c 'trap \"\" TERM; while :; do sleep 1; done' &); "
@@ -51,13 +51,13 @@ def test_what_is_deaf_to_sigterm_is_killed_after_its_grace(
     eventually(lambda: containers.left() == [])
 
 
-def test_what_outlasts_sigkill_is_a_trouble_of_its_node_until_it_ends(
+def test_a_process_that_outlives_sigkill_is_a_trouble_of_its_node_until_it_ends(
     head: StubHead, containers: Containers, eventually: Eventually, worker: subprocess.Popen[str]
 ):
     if containers.client.info()["CgroupVersion"] != "1":
         pytest.skip("with cgroup 2 a frozen container can be killed")
     containers.kill(worker)
-    worker = containers.start(**HASTE)
+    worker = containers.start(**FAST)
     containers.run(1, "echo ready; while :; do sleep 0.05; done", grace_s=0.1)
     eventually(lambda: head.log(1) == "ready\n")
     containers.client.api.pause(containers.name(1))
@@ -66,7 +66,7 @@ def test_what_outlasts_sigkill_is_a_trouble_of_its_node_until_it_ends(
     eventually(lambda: head.spoken[-1].trouble == hangs)
     containers.kill(worker)
     beats = len(head.spoken)
-    containers.start(**HASTE)
+    containers.start(**FAST)
     # The next worker knows for how long it has been so.
     eventually(lambda: len(head.spoken) > beats and head.spoken[-1].trouble == hangs)
     assert head.end(1) is None
@@ -97,7 +97,7 @@ def test_stop_at_once_after_start_leaves_nothing(
     eventually(lambda: containers.left() == [])
 
 
-def test_stop_while_the_container_is_made_leaves_nothing(
+def test_stop_while_the_container_is_created_leaves_nothing(
     head: StubHead, containers: Containers, eventually: Eventually
 ):
     for process in range(1, 5):

@@ -8,11 +8,11 @@ import docker
 import pytest
 
 from tests.docker.conftest import add_image
-from tests.docker.own_engine import OwnEngine
 from tests.docker.test_cluster import first_admin
-from tests.docker.wires import Wires
-from tests.e2e.cluster import eventually
-from tests.e2e.lab import Lab, Person
+from tests.support.clusters.lab import Lab, Person
+from tests.support.clusters.local import eventually
+from tests.support.netns import Wires
+from tests.support.servers.docker_engine import OwnEngine
 
 MEET = """
 if [ "$GROUP_INDEX" = 0 ]; then echo "hello from afar" | nc -l -p "$MASTER_PORT"; else
@@ -64,10 +64,10 @@ def test_processes_on_two_machines_meet_by_their_addresses(root: Person) -> None
     assert [p["node"] for p in root.json("show", "1")["processes"]] == ["n0", "n1"]
 
 
-def test_one_that_fails_far_away_stops_the_others(root: Person) -> None:
+def test_a_process_that_fails_on_another_node_stops_the_others(root: Person) -> None:
     command = 'if [ "$GROUP_INDEX" = 1 ]; then echo about to fail; exit 7; fi; sleep 600'
     result = root.pit("run", "gang", "[]@n0,[]@n1", "-l", "-d", command)
     assert result.code == 3
-    assert "the last lines of worker 1, which failed first:" in result.out
+    assert "last lines of worker 1, which failed first:" in result.out
     ends = [(p["exit_code"], p["killed_by"]) for p in root.json("show", "1")["processes"]]
     assert ends == [(143, "job"), (7, None)]

@@ -1,19 +1,19 @@
-"""A user's variables in a container: his command has them, what watches over it is not steered by them."""
+"""A user's variables in a container: the command has them, the watchdog does not."""
 
 from pit_protocol.states import KilledBy
 from tests.docker.conftest import Containers
+from tests.support.stubs.worker_head import StubHead
 from tests.worker.conftest import Eventually
-from tests.worker.stub_head import StubHead
 
 GIVEN = {
     "TOKEN": "S3CRET 'ā' \"$HOME\" `id` \\",
-    "PATH": "/nowhere",  # without it, the dead-man would find no sleep
+    "PATH": "/nowhere",  # with this one the watchdog would find no sleep
     "LD_PRELOAD": "/S3CRET/none.so",
     "LANG": "de_DE.UTF-8",
 }
 
 
-def test_they_are_his_commands_alone_and_the_dead_man_goes_on(
+def test_they_reach_only_the_command_and_the_watchdog_still_works(
     head: StubHead, containers: Containers, eventually: Eventually
 ):
     head.hold_s = 0.5  # several beats in a lease

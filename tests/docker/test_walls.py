@@ -11,8 +11,8 @@ import pytest
 from pit_protocol.beat import Account
 from pit_protocol.states import KilledBy
 from tests.docker.conftest import ANN, Containers, add_image
+from tests.support.stubs.worker_head import StubHead
 from tests.worker.conftest import Eventually
-from tests.worker.stub_head import StubHead
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def hostile(engine: docker.DockerClient, tree: Path) -> Iterator[str]:
     engine.images.remove(name, force=True)
 
 
-def test_an_images_own_words_do_not_decide(
+def test_an_images_own_options_have_no_effect(
     head: StubHead, containers: Containers, eventually: Eventually, hostile: str, own_root: Path
 ):
     containers.run(1, "id -u; echo $PWD $HOME; env | grep -e LD_ -e NVIDIA -e LANG; touch $JOB_DIR/on-disk; "
@@ -94,7 +94,7 @@ def test_a_root_that_became_a_link_is_refused(
     containers.run(1, "ls $HOME")
     end = eventually(lambda: head.end(1))
     assert end.killed_by is KilledBy.WORKER
-    assert end.reason == f"USER_DIR is no directory, or leads through a link: {own_root}/home/ann"
+    assert end.reason == f"USER_DIR is not a directory, or leads through a link: {own_root}/home/ann"
 
 
 def test_command_and_hostfile_cannot_be_written(
@@ -107,7 +107,7 @@ def test_command_and_hostfile_cannot_be_written(
 
 
 @pytest.mark.parametrize("account", [ANN, None], ids=["user", "root"])
-def test_who_reads_all_files_does_not_wait_for_his_own_output(
+def test_reading_all_files_does_not_block_on_the_output_pipe(
     head: StubHead, containers: Containers, eventually: Eventually, account: Account | None
 ):
     containers.run(1, "grep -r secret /pit; echo over; echo again >/dev/stderr", account=account)
@@ -124,7 +124,7 @@ def test_a_fork_bomb_stays_inside(head: StubHead, containers: Containers, eventu
     assert len(head.spoken) > beats
 
 
-def test_memory_that_is_not_there_ends_the_command_and_is_told(
+def test_running_out_of_memory_ends_the_command_and_is_reported(
     head: StubHead, containers: Containers, eventually: Eventually
 ):
     containers.run(1, "exec tail -c 100000000 /dev/zero", memory_mib=16)
@@ -132,7 +132,7 @@ def test_memory_that_is_not_there_ends_the_command_and_is_told(
     assert (end.exit_code, end.signal, end.oom, end.killed_by) == (137, 9, True, None)
 
 
-def test_a_childs_lack_of_memory_keeps_the_exit_code(
+def test_a_child_out_of_memory_does_not_change_the_exit_code(
     head: StubHead, containers: Containers, eventually: Eventually
 ):
     containers.run(1, "tail -c 100000000 /dev/zero; echo $?; exit 0", memory_mib=16)

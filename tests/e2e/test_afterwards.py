@@ -6,12 +6,19 @@ import shutil
 import subprocess
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.docker.lack import lack
-from tests.e2e.cluster import Cluster, eventually
-from tests.states import contents
+from tests.project_states import contents
+from tests.support.clusters.local import Cluster, eventually
+from tests.support.requirements import lack
+
+
+@pytest.fixture
+def cluster(used_cluster: Cluster) -> Cluster:
+    """For all tests here: they leave it as it was."""
+    return used_cluster
 
 
 @pytest.fixture
@@ -77,7 +84,7 @@ def test_the_code_comes_back_as_a_directory_anywhere(cluster: Cluster, dirty: in
     assert "a plain directory" in cluster.ok("checkout", str(dirty), cwd=elsewhere)
     assert contents(elsewhere / f"job-{dirty}") == contents(cluster.project.path)
     again = cluster.pit("checkout", str(dirty), cwd=elsewhere)
-    assert (again.code, again.err.splitlines()[0]) == (1, f"pit: job-{dirty} is there already")
+    assert (again.code, again.err.splitlines()[0]) == (1, f"pit: job-{dirty} already exists")
 
 
 @pytest.mark.parametrize("how", [[], ["--plain"]], ids=["worktree", "plain"])
@@ -115,15 +122,16 @@ def test_this_code_runs_with_an_old_jobs_settings(cluster: Cluster, dirty: int) 
 
 def test_a_dry_run_lists_what_would_go_along_and_sends_nothing(cluster: Cluster, dirty: int) -> None:
     cluster.project.write(".env", "SECRET=1\n")
+    before = cluster.json("show", "jobs")["total"]
     result = cluster.pit("run", "x", "--dry-run")
     assert result.code == 0
-    assert "left out, for they look like secrets: .env" in result.err
+    assert "left out because they look like secrets: .env" in result.err
     listed = [line.split() for line in result.out.splitlines()]
     assert ["M", "24", ".compute"] in listed
     assert ["?", "10", "new.txt"] in listed
     document = json.loads(cluster.ok("run", "x", "--dry-run", "--json"))
     assert [file["path"] for file in document["left_out"]] == [".env"]
-    assert cluster.json("show", "jobs")["total"] == 1
+    assert cluster.json("show", "jobs")["total"] == before
 
 
 def test_a_directory_that_git_does_not_know_runs_as_it_is(cluster: Cluster, tmp_path: Path) -> None:
@@ -167,19 +175,20 @@ class TestLargeFiles:
         project.git("push", "--quiet", "origin", "HEAD:main")
         return cluster
 
-    def ran_with(self, cluster: Cluster, place: Path, *options: str) -> bytes:
-        """What the job found in the file."""
+    def ran_with(self, cluster: Cluster, place: Path, *options: str) -> tuple[dict[str, Any], bytes]:
+        """The job's record, and what it found in the file."""
         job = cluster.json_in(place, "run", "large", "-d", "true", "-l", *options)
         assert job["outcome"] == "succeeded", cluster.ok("log", str(job["number"]))
-        return (cluster.home / f"head/data/jobs/{job['number']}/1/src/model.bin").read_bytes()
+        return job, (cluster.home / f"head/data/jobs/{job['number']}/1/src/model.bin").read_bytes()
 
     def test_an_unchanged_one_comes_from_the_remote(self, lfs: Cluster) -> None:
-        assert self.ran_with(lfs, lfs.project.path) == b"large " * 5000
-        assert lfs.record(1)["snapshot"]["pack"] is None
+        job, found = self.ran_with(lfs, lfs.project.path)
+        assert found == b"large " * 5000
+        assert job["snapshot"]["pack"] is None
 
     def test_a_changed_one_travels(self, lfs: Cluster) -> None:
         (lfs.project.path / "model.bin").write_bytes(b"changed " * 5000)
-        assert self.ran_with(lfs, lfs.project.path) == b"changed " * 5000
+        assert self.ran_with(lfs, lfs.project.path)[1] == b"changed " * 5000
 
     def test_it_works_without_git_lfs_here(self, lfs: Cluster, tmp_path: Path) -> None:
         # The machine's own settings may know git-lfs.
@@ -187,10 +196,10 @@ class TestLargeFiles:
         clone = ["git", "clone", "-q", str(tmp_path / "origin.git"), str(tmp_path / "bare")]
         subprocess.run(clone, env=without, check=True)
         assert (tmp_path / "bare/model.bin").read_bytes().startswith(b"version https://git-lfs")
-        assert self.ran_with(lfs, tmp_path / "bare") == b"large " * 5000
+        assert self.ran_with(lfs, tmp_path / "bare")[1] == b"large " * 5000
 
     def test_it_travels_where_the_head_cannot_get_it(self, lfs: Cluster) -> None:
-        assert self.ran_with(lfs, lfs.project.path, "--bundle") == b"large " * 5000
+        assert self.ran_with(lfs, lfs.project.path, "--bundle")[1] == b"large " * 5000
 
 
 def find_text(place: Path, text: bytes) -> list[Path]:
@@ -207,21 +216,27 @@ class TestVariables:
     GIVEN = ("-e", "LR=0.1", "-e", "TOKEN", "-e", "OLD=x")
 
     @pytest.fixture
-    def job(self, cluster: Cluster) -> int:
+    def secret(self) -> str:
+        return f"S3CRET-{os.urandom(8).hex()}"
+
+    @pytest.fixture
+    def job(self, cluster: Cluster, secret: str) -> int:
         """One that tells whether it has its variables, and no value."""
-        script = '[ "$TOKEN" = S3CRET-value ] && echo "the token is here, LR is $LR, OLD is ${OLD-away}"\n'
+        script = f'[ "$TOKEN" = {secret} ] && echo "the token is here, LR is $LR, OLD is ${{OLD-away}}"\n'
         cluster.project.write(".compute", script)
-        told = cluster.ok("run", "with variables", *self.GIVEN, "-l", "--json", TOKEN="S3CRET-value")
+        told = cluster.ok("run", "with variables", *self.GIVEN, "-l", "--json", TOKEN=secret)
         record = json.loads(told.splitlines()[-1])
         assert (record["outcome"], record["variables"]) == ("succeeded", ["LR", "OLD", "TOKEN"])
         return int(record["number"])
 
-    def test_they_reach_the_job_and_no_value_is_kept_in_the_clear(self, cluster: Cluster, job: int) -> None:
+    def test_they_reach_the_job_and_no_value_is_kept_in_the_clear(
+        self, cluster: Cluster, job: int, secret: str
+    ) -> None:
         assert "the token is here, LR is 0.1, OLD is x" in cluster.ok("log", str(job))
         assert "Variables:  LR, OLD, TOKEN\n" in cluster.ok("show", str(job))
         own = cluster.home / f"head/data/jobs/{job}/1/src/.compute"  # where the project itself has it
         # Until the worker was told to forget it, its spool has them too.
-        eventually(lambda: find_text(cluster.home, b"S3CRET-value") == [own])
+        eventually(lambda: find_text(cluster.home, secret.encode()) == [own])
 
     def test_they_stay_with_a_rerun_and_are_compared_by_name(self, cluster: Cluster, job: int) -> None:
         told = cluster.ok("rerun", str(job), "-e", "LR=0.2", "-e", "NEW=1", "-l", "--json")

@@ -3,9 +3,9 @@
 import sqlite3
 from pathlib import Path
 
-from tests.e2e.cluster import Cluster, eventually, is_alive
-from tests.e2e.mounts import IN_REMOTE
 from tests.e2e.test_remote import attempts, begin, data, home
+from tests.support.clusters.local import Cluster, eventually, is_alive
+from tests.support.mounts import IN_REMOTE
 
 FULL = {"PIT_HEAD_MIN_FREE_PERCENT": "99"}  # as if the head's disk had no room for anybody
 
@@ -18,7 +18,7 @@ def restart_head(cluster: Cluster, **env: str) -> None:
 
 
 def log(cluster: Cluster, number: int) -> str:
-    return cluster.ok("log", str(number), "--no-follow")
+    return cluster.log_text(number)
 
 
 @IN_REMOTE
@@ -35,7 +35,7 @@ def test_results_wait_for_a_head_without_room_whoever_is_killed_meanwhile(
     eventually(lambda: "not on the head yet" in log(cluster, number))
     record = cluster.record(number)
     assert (record["state"], record["processes"][0]["state"]) == ("running", "running"), record
-    assert "the head's disk has" in record["processes"][0]["reason"]
+    eventually(lambda: "the head's disk has" in cluster.record(number)["processes"][0]["reason"])
     eventually(lambda: "the head's disk has" in cluster.json("show", "nodes")["nodes"][0]["trouble"])
     cluster.kill("worker")
     restart_head(cluster, **FULL)

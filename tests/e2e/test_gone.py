@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.cluster import eventually, is_alive
-from tests.e2e.lab import Lab, Person
-from tests.e2e.mounts import BOUND, REMOTE, need_mounts
 from tests.e2e.test_lab import root  # noqa: F401
+from tests.support.clusters.lab import Lab, Person
+from tests.support.clusters.local import eventually, is_alive
+from tests.support.mounts import BOUND, REMOTE, need_mounts
 
 IMPATIENT = {"PIT_HEAD_HOLD_S": "0.5", "PIT_HEAD_OFFLINE_AFTER_S": "1.5", "PIT_HEAD_GRACE_S": "0.5"}
 COMMAND = "echo $$ >>{ledger}; while :; do echo tick | tee -a $KEEP_DIR/last; sleep 0.1; done"
@@ -56,7 +56,7 @@ def test_what_ran_on_a_dead_machine_is_lost_in_time_and_the_rest_of_its_job_is_s
     record = root.json("show", str(number))
     assert record["outcome"] == "lost"
     assert record["reason"] == (
-        "process 0.0 is lost: its node n0 has had no word with the head for more than 2 s"
+        "process 0.0 is lost: its node n0 had no contact with the head for more than 2 s"
     )
     assert not any(map(is_alive, pids(tmp_path / "ledger")))
     assert len(pids(tmp_path / "ledger")) == 2
@@ -75,13 +75,13 @@ def test_a_machine_that_an_admin_gave_up_is_told_to_stop_when_it_returns(
     worker = lab.start_worker(config, **settings)
     eventually(lambda: is_there(root, "n0"))
     number = run_on(root, tmp_path / "ledger", "[]")
-    assert "node n0 is there" in root.refused("remove", "node:n0", "--lost")
+    assert "node n0 is online" in root.refused("remove", "node:n0", "--lost")
     lab.kill(worker)
     eventually(lambda: not is_there(root, "n0"))
-    assert "`pit remove node:n0 --lost` takes them for lost" in root.refused("remove", "node:n0")
+    assert "`pit remove node:n0 --lost` marks them lost" in root.refused("remove", "node:n0")
     assert root.ok("remove", "node:n0", "--lost").splitlines() == [
         "node:n0 is removed",
-        f"job {number} is lost; what may still run there is stopped when the node returns",
+        f"job {number} is lost; processes that still run there are stopped when the node returns",
     ]
     (pid,) = pids(tmp_path / "ledger")
     assert is_alive(pid)
@@ -96,4 +96,4 @@ def test_a_machine_that_an_admin_gave_up_is_told_to_stop_when_it_returns(
     assert root.ok("log", str(number)).count("tick") > before
     assert root.ok("cat", str(number), "keep/last") != ""
     acts = [entry["act"] for entry in root.json("show", "audit")["entries"]]
-    assert acts.index("has left") < acts.index("remove as lost")
+    assert acts.index("left") < acts.index("remove as lost")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.cluster import Cluster, eventually
+from tests.support.clusters.local import Cluster, eventually
 
 SCRIPT = """
 echo "start $RANK" >>{ledger}
@@ -38,7 +38,7 @@ def test_killed_and_started_again(cluster: Cluster, tmp_path: Path, victim: str,
     ledger = tmp_path / "ledger"
     number = cluster.run(script(ledger), "2:[]")
     if moment == "when it runs":
-        eventually(lambda: "line 3" in cluster.ok("log", str(number), "--no-follow"))
+        eventually(lambda: "line 3" in cluster.log_text(number))
     cluster.kill(victim)
     cluster.ok("up")
     check(cluster, number, ledger)
@@ -47,7 +47,7 @@ def test_killed_and_started_again(cluster: Cluster, tmp_path: Path, victim: str,
 def test_both_killed_while_the_job_ends_meanwhile(cluster: Cluster, tmp_path: Path) -> None:
     ledger = tmp_path / "ledger"
     number = cluster.run(script(ledger, code=5), "2:[]")
-    eventually(lambda: "line 2" in cluster.ok("log", str(number), "--no-follow"))
+    eventually(lambda: "line 2" in cluster.log_text(number))
     cluster.kill("worker")
     cluster.kill("head")
     eventually(lambda: ledger.read_text().count("end") == 2)
@@ -83,9 +83,9 @@ def test_a_submission_repeated_after_a_lost_answer_is_one_job(cluster: Cluster) 
     assert cluster.json("status")["totals"] == {"running": 0, "waiting": 0, "done": 0}
 
 
-def test_a_second_head_on_the_same_database_refuses_to_start(cluster: Cluster) -> None:
-    home = str(cluster.home / "head")
+def test_a_second_head_on_the_same_database_refuses_to_start(shared_cluster: Cluster) -> None:
+    home = str(shared_cluster.home / "head")
     command = [sys.executable, "-m", "pit_server", "serve", "--home", home, "--bind", "127.0.0.1:0"]
-    done = subprocess.run(command, env=cluster.env, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(command, env=shared_cluster.env, capture_output=True, text=True, timeout=30)
     assert done.returncode == 1
     assert "another head runs on" in done.stderr

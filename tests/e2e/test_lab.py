@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.cluster import eventually
-from tests.e2e.lab import PASSWORD, Lab, Person
+from tests.support.clusters.lab import PASSWORD, Lab, Person
+from tests.support.clusters.local import eventually
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_from_an_empty_head_to_jobs_of_people_in_groups(lab: Lab, root: Person) 
 
     # A node kept for a group is for its members.
     root.ok("add-group", "node:n0", "students")
-    assert "kept for groups that you are no member of" in berta.refused("run", "x", "[]", "-d", "true")
+    assert "reserved for groups that you are no member of" in berta.refused("run", "x", "[]", "-d", "true")
     assert anna.run("true")
 
     # What is in use stays, and says by whom.
@@ -120,7 +120,7 @@ def test_data_of_a_group_goes_in_and_out_over_tls(lab: Lab, root: Person, tmp_pa
     (tmp_path / "sent").write_bytes(os.urandom(50_000_000))
     full = anna.pit("push", "group:lab", "more.bin", str(tmp_path / "sent"))
     assert full.code == 1
-    assert "of the 64.0 MiB it may" in full.err
+    assert "of its quota of 64.0 MiB" in full.err
     assert anna.json("ls", "group:lab")["entries"][0]["name"] == "data"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.cluster import PIT, Cluster, eventually
+from tests.support.clusters.local import PIT, Cluster, eventually
 
 MIB = 1024 * 1024
 SIZE = 200 * MIB

@@ -6,22 +6,23 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-from pit_protocol import rclone
-from pit_protocol.pinning import pinned_context
-from pit_protocol.tunnel import Tunnel
-from tests.certificates import a_certificate
-from tests.docker.lack import lack
-from tests.e2e.cluster import PIT, Cluster, Project, eventually, is_alive, running
-from tests.e2e.lab import Lab, Person
-from tests.e2e.mounts import need_mounts
+from pit_protocol.transport import rclone
+from pit_protocol.transport.pinning import pinned_context
+from pit_protocol.transport.tunnel import Tunnel
+from tests.support.certificates import a_certificate
+from tests.support.clusters.lab import Lab, Person
+from tests.support.clusters.local import PIT, Cluster, Project, eventually, is_alive, running
+from tests.support.mounts import need_mounts
+from tests.support.requirements import need_programs, need_system_rights
 
 pytestmark = pytest.mark.usefixtures("mounts")
 
@@ -39,10 +40,21 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
+# `pit`, but reads wait only this long for a head that is away.
+IMPATIENT = """
+import pit.transfer.webdav_mount
+pit.transfer.webdav_mount.WAIT_S = 2.0
+import pit.__main__
+pit.__main__.main()
+"""
+
+
 @contextmanager
-def mounting(env: dict[str, str], place: Path, entity: str) -> Iterator[subprocess.Popen[str]]:
+def mounting(
+    env: dict[str, str], place: Path, entity: str, *, pit: Sequence[str] = (str(PIT),)
+) -> Iterator[subprocess.Popen[str]]:
     """`pit mount`, when it has said that it is there; a test that fails does not wait for its end."""
-    command = [str(PIT), "mount", entity, str(place)]
+    command = [*pit, "mount", entity, str(place)]
     with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as client:
         try:
             assert client.stderr
@@ -145,7 +157,7 @@ def test_a_mount_without_its_head_fails_soon_ends_on_ctrl_c_and_loses_nothing(
     place = tmp_path / "mnt"
     home_on_head(cluster).mkdir(exist_ok=True)  # as the first use of it does
     (home_on_head(cluster) / "there").write_text("here it is")
-    with mounting(cluster.env, place, "home") as client:
+    with mounting(cluster.env, place, "home", pit=(sys.executable, "-c", IMPATIENT)) as client:
         assert "there" in os.listdir(place)
         kill_head(cluster)
         with pytest.raises(subprocess.CalledProcessError) as failed:
@@ -190,6 +202,8 @@ def test_what_cannot_be_mounted_is_a_sentence(cluster: Cluster, tmp_path: Path) 
     (tmp_path / "full" / "x").mkdir(parents=True)
     full = cluster.pit("mount", "home", str(tmp_path / "full"))
     assert full.code == 1 and "is not an empty directory" in full.err
+    wrong = cluster.pit("mount", "job:99", PATH=str(PIT.parent))
+    assert wrong.code == 1 and "there is no job:99" in wrong.err
     poor = cluster.pit("mount", "home", PATH=str(PIT.parent))
     assert (
         poor.code == 1 and "rclone and fuse3 are not installed here\n`apt install rclone fuse3`" in poor.err
@@ -225,8 +239,7 @@ def test_other_programs_read_and_write_by_webdav(cluster: Cluster, tmp_path: Pat
         text=True,
     )
     assert "Transferred:            0 / 0" in again.stderr or "nothing to transfer" in again.stderr
-    if shutil.which("litmus") is None:
-        lack("no litmus, which tests WebDAV")
+    need_programs("litmus")
     # Not its `props`: what it wants kept there is kept by nobody here.
     tests = {**env, "TESTS": "basic copymove http"}
     told = subprocess.run(
@@ -242,8 +255,8 @@ def test_other_programs_read_and_write_by_webdav(cluster: Cluster, tmp_path: Pat
 
 
 def _with_davfs(url: str, token: str, tmp_path: Path) -> None:
-    if shutil.which("mount.davfs") is None or os.geteuid() != 0:
-        lack("no davfs2, or no right to use it")
+    need_programs("mount.davfs")
+    need_system_rights()
     place = tmp_path / "davfs"
     place.mkdir()
     # davfs2 gives up its rights, and must still reach its cache.
@@ -288,6 +301,7 @@ def test_a_head_is_known_by_its_certificate_and_by_nothing_else(lab: Lab, tmp_pa
     root.register(terminal)
     assert terminal.end() == 0, terminal.shown
     place = tmp_path / "mnt"
+    need_programs("curl")
     with mounted({**root.env, "PWD": str(root.project.path)}, place, "home"):
         (place / "file").write_text("by TLS")
         token = next(iter(re.findall(r"pit_\d+_[\w-]{43}", (root.home / ".pituser.txt").read_text())))
@@ -306,8 +320,9 @@ def test_a_head_is_known_by_its_certificate_and_by_nothing_else(lab: Lab, tmp_pa
 
 
 def test_the_tunnel_waits_for_a_head_that_is_away(cluster: Cluster) -> None:
+    need_programs("curl")
     url = kill_head(cluster)
-    with Tunnel(url, None, patience_s=60.0) as tunnel:
+    with Tunnel(url, None, wait_s=60.0) as tunnel:
         asking = subprocess.Popen(
             ["curl", "--silent", f"{tunnel.url}/api/v1/"], stdout=subprocess.PIPE, text=True
         )

@@ -4,14 +4,13 @@ import os
 import shutil
 import signal
 import stat
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.cluster import Cluster, Project, eventually, is_alive, running
-from tests.e2e.mounts import IN_REMOTE, REMOTE, need_mounts
+from tests.support.clusters.local import Cluster, eventually, is_alive
+from tests.support.mounts import IN_REMOTE
 
 MOMENTS = (
     "after-intent",
@@ -35,16 +34,10 @@ exit 4
 """
 
 
-@pytest.fixture(scope="module")
-def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """One for the tests that leave it as it was."""
-    need_mounts()
-    place = tmp_path_factory.mktemp("remote")
-    cluster = Cluster(place, Project(place))
-    cluster.env["PIT_WORKER_DATA_ROOT"] = REMOTE
-    with running(cluster):
-        yield cluster
-    assert str(place) not in Path("/proc/self/mountinfo").read_text()
+@pytest.fixture
+def remote(shared_remote: Cluster) -> Cluster:
+    """For the tests that leave it as it was."""
+    return shared_remote
 
 
 def data(cluster: Cluster) -> Path:
@@ -67,7 +60,7 @@ def kept(cluster: Cluster, place: Path) -> str:
 def begin(cluster: Cluster, command: str) -> int:
     """Submit it, and wait until it says that it is ready."""
     number = cluster.run(command)
-    eventually(lambda: "[worker 0] ready" in cluster.ok("log", str(number), "--no-follow"))
+    eventually(lambda: "ready" in cluster.log_text(number).splitlines())
     return number
 
 
@@ -117,7 +110,7 @@ def test_a_job_may_end_while_the_head_is_away_and_the_machine_start_anew(
     (place,) = attempts(cluster)
     cluster.kill("worker")
     supervisor = _pids("/bin/sh", "supervise.sh", str(cluster.home))  # first: it would note an end
-    mounts = (*_pids("pit_worker.mount_guard", str(place)), *_pids("rclone", str(place)))
+    mounts = (*_pids("pit_worker.data.mount_daemon", str(place)), *_pids("rclone", str(place)))
     for pid in (*supervisor, *mounts, int((tmp_path / "pid").read_text())):
         os.kill(pid, signal.SIGKILL)
     cluster.ok("up", PIT_WORKER_BOOT_ID="another")
@@ -133,7 +126,7 @@ def test_a_mount_that_dies_fails_the_process_with_the_reason(remote: Cluster, vi
     command = f'{write}; echo ready; while :; do ls "$USER_DIR"; sleep 0.2; done'
     number = begin(remote, f"({command}) 2>/dev/null")
     (place,) = attempts(remote)
-    for pid in _pids("pit_worker.mount_guard" if victim == "guard" else "rclone", str(place)):
+    for pid in _pids("pit_worker.data.mount_daemon" if victim == "guard" else "rclone", str(place)):
         os.kill(pid, signal.SIGKILL)
     record = remote.wait(number)
     assert record["outcome"] == "failed"
@@ -212,7 +205,7 @@ def test_who_is_stopped_does_not_wait_for_room_either(remote: Cluster) -> None:
         why = "1 file in home or groups could not be written: home/large: user:"
         reason = process["reason"].removeprefix("ended: ")
         assert reason.startswith(why)
-        assert reason.endswith(f"; what is not on the head is kept {kept(remote, place)}")
+        assert reason.endswith(f"; undelivered data is kept {kept(remote, place)}")
         assert f"worker 0 ended: {reason}\n" in remote.ok("log", str(number), "--no-follow")
         assert reason == (place / "kept").read_text()
         assert (data(remote) / "jobs" / str(number) / "1/keep/k").read_text() == "k\n"
@@ -234,7 +227,7 @@ def test_one_file_that_the_head_cannot_take_keeps_no_other_from_coming(remote: C
     assert record["outcome"] == "failed"
     reason = record["processes"][0]["reason"]
     assert "of its files could not be brought to the head: keep/nnn" in reason
-    assert f"is too long; what is not on the head is kept {kept(remote, place)}" in reason
+    assert f"is too long; undelivered data is kept {kept(remote, place)}" in reason
     keep = data(remote) / "jobs" / str(number) / "1/keep"
     assert len(list(keep.iterdir())) == 1501
     assert (keep / "d1500/k").read_text() == "k\n"

@@ -1,17 +1,21 @@
 """What runs is what lies in the user's work tree, byte by byte, in whatever state the project is.
 
-Each state is submitted by the real client to a real head, with its remote there and away.
+Each state is submitted by the real client to a real head, with its remote there and away. The client
+runs in the test's own process: starting it as a program is tested elsewhere, and takes longer than the rest.
 """
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import click.testing
 import pytest
 
-from tests.client.projects import git
-from tests.e2e.cluster import Cluster, Project, running
-from tests.states import STATES, contents
+from pit.cli import pit
+from tests.project_states import STATES, contents
+from tests.support.clusters.local import Cluster, Project, running
+from tests.support.git_projects import git
 
 
 @pytest.fixture(scope="module")
@@ -26,9 +30,10 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.fixture
 def checkout(lab: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with one pushed commit, and its remote beside it."""
-    for name in [name for name in os.environ if name.startswith("GIT_")]:
+    for name in [name for name in os.environ if name.startswith(("GIT_", "PIT_", "XDG_"))]:
         monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", lab.env["HOME"])
+    for name, value in lab.env.items():
+        monkeypatch.setenv(name, value)
     git(tmp_path, "init", "--bare", "-q", "remote.git")
     git(tmp_path, "clone", "-q", "remote.git", "project")
     top = tmp_path / "project"
@@ -41,17 +46,24 @@ def checkout(lab: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     return top
 
 
+def run_pit(*arguments: str) -> str:
+    done = click.testing.CliRunner().invoke(pit, arguments)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
 @pytest.mark.parametrize("reachable", [True, False], ids=["reachable", "unreachable"])
 @pytest.mark.parametrize("name", STATES)
 def test_what_runs_is_what_is_there(
-    name: str, reachable: bool, lab: Cluster, checkout: Path, tmp_path: Path
+    name: str, reachable: bool, lab: Cluster, checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     top = STATES[name](checkout) or checkout
     if not reachable:
         (tmp_path / "remote.git").rename(tmp_path / "away.git")
-    job = lab.json_in(top, "run", name, "-d", "true", "-l")
-    assert job["outcome"] == "succeeded", lab.ok("log", str(job["number"]))
+    monkeypatch.chdir(top)
+    job = json.loads(run_pit("run", name, "-d", "true", "-l", "--json").splitlines()[-1])
+    assert job["outcome"] == "succeeded", run_pit("log", str(job["number"]))
     assert contents(lab.home / "head" / "data" / "jobs" / str(job["number"]) / "1" / "src") == contents(top)
     brought = tmp_path / "brought"
-    lab.ok("checkout", str(job["number"]), str(brought), "--plain", cwd=top)
+    run_pit("checkout", str(job["number"]), str(brought), "--plain")
     assert contents(brought) == contents(top)

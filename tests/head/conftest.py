@@ -1,4 +1,4 @@
-"""A head on SQLite and on PostgreSQL, without duties: preparing and scheduling happen when a test says so."""
+"""A head on SQLite and on PostgreSQL, without background threads: tests call them when needed."""
 
 import itertools
 import shutil
@@ -11,13 +11,15 @@ import pytest
 from flask import Flask
 from sqlalchemy import select
 
+from pit_protocol.durations import DAY_S
 from pit_server.app import create_app, create_head
+from pit_server.context import Head
 from pit_server.db.models import Node
-from pit_server.head import Head
-from pit_server.services import nodes, people, tokens
+from pit_server.services.nodes import nodes
+from pit_server.services.users import accounts, tokens
 from pit_server.settings import Settings
-from tests.head.cluster import NOW, Person, Worker, an_inventory, prepare, skip_preparation
-from tests.head.postgres import Postgres, find_binaries
+from tests.support.clusters.head import NOW, Person, Worker, an_inventory, prepare, skip_preparation
+from tests.support.servers.postgres import Postgres, find_binaries
 
 T = TypeVar("T")
 _names = itertools.count(1)
@@ -53,7 +55,7 @@ def postgres_url(postgres: Postgres, postgres_template: str) -> Iterator[str]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest) -> str:
-    """Where the head keeps its books; empty: SQLite in its home."""
+    """The database URL; empty: SQLite in the head's home."""
     return "" if request.param == "sqlite" else str(request.getfixturevalue("postgres_url"))
 
 
@@ -68,7 +70,11 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def settings(tmp_path: Path, database_url: str) -> Settings:
     return Settings(
-        home=tmp_path / "home", database_url=database_url, git_protocols="https,ssh,file", bcrypt_cost=4
+        home=tmp_path / "home",
+        database_url=database_url,
+        registration="open",
+        git_protocols="https,ssh,file",
+        bcrypt_cost=4,
     )
 
 
@@ -84,7 +90,7 @@ def home(settings: Settings, sqlite_template: Path) -> Path:
 def head(settings: Settings, home: Path) -> Iterator[Head]:
     head = create_head(settings)
     yield head
-    head.bells.close()
+    head.wakeups.close()
     head.database.dispose()
 
 
@@ -99,8 +105,8 @@ def a_user(app: Flask, head: Head) -> Callable[..., Person]:
         name: str = "anna", *, admin: bool = False, now: float = 0.0, days: float | None = None
     ) -> Person:
         with head.database.write() as session:
-            user = people.add(session, name, is_admin=admin, now=NOW)
-            expires_at = None if days is None else (now or NOW) + days * tokens.DAY_S
+            user = accounts.add(session, name, is_admin=admin, now=NOW)
+            expires_at = None if days is None else (now or NOW) + days * DAY_S
             _, token = tokens.issue(session, user_id=user.id, now=now or NOW, expires_at=expires_at)
             return Person(app, name, token)
 
@@ -126,7 +132,7 @@ def a_node(app: Flask, head: Head) -> Callable[..., Worker]:
 
 @pytest.fixture
 def node(a_node: Callable[..., Worker]) -> Worker:
-    """For tests in which a job needs a node, whichever."""
+    """A node, for tests in which a job needs any."""
     return a_node()
 
 
@@ -174,7 +180,7 @@ def a_placed_job(head: Head, a_waiting_job: Callable[..., int]) -> Callable[...,
 
 @pytest.fixture
 def in_thread() -> Iterator[Callable[[Callable[[], T]], Callable[[], T]]]:
-    """Begin something in a thread; calling what comes back waits for its answer."""
+    """Start a function in a thread; calling the result waits for its return value."""
     with ThreadPoolExecutor(16) as pool:
 
         def begin(work: Callable[[], T]) -> Callable[[], T]:

@@ -1,4 +1,4 @@
-"""The books: the same tables and the same promises on both databases."""
+"""The database: the same tables and guarantees on SQLite and PostgreSQL."""
 
 import os
 import subprocess
@@ -14,14 +14,14 @@ from sqlalchemy import inspect, select
 
 from pit_protocol.problem import Problem
 from pit_server.app import create_head
-from pit_server.bells import STATUS, Bells, node_bell
+from pit_server.context import Head
 from pit_server.db import lock, migrate
-from pit_server.db.database import Database, change_orders, ring_after_commit
-from pit_server.db.models import Allocation, Base, Fact, Node, User
-from pit_server.head import Head
+from pit_server.db.database import Database, change_orders, notify_after_commit
+from pit_server.db.models import Allocation, Base, Fact, Job, Node, User
 from pit_server.settings import Settings
-from tests.head.cluster import Person, Worker
-from tests.head.postgres import Postgres
+from pit_server.wakeups import STATUS, Wakeups, node_topic
+from tests.support.clusters.head import Person, Worker
+from tests.support.servers.postgres import Postgres
 
 OLD_ROWS = (
     "INSERT INTO user_account (id, name, full_name, is_admin, is_active, created_at)"
@@ -29,9 +29,9 @@ OLD_ROWS = (
     "INSERT INTO node (id, name, state, since, epoch, revision, boot_id, address, cores, memory_mib, labels)"
     " VALUES (1, 'n0', 'online', 1.0, 1, 1, 'b', 'a', 8, 1024, '{}')",
     "INSERT INTO token (user_id, secret_sha256, label, created_at) VALUES (1, 'x', '', 1.0)",
-    "INSERT INTO job (id, user_id, submission_key, body_sha256, title, request, is_private, tree_hash,"
-    " diff_lines, state, reason, attempt, created_at, since)"
-    " VALUES (1, 1, 'k', 'b', 't', '[]', FALSE, 'h', 0, 'running', '', 1, 1.0, 1.0)",
+    "INSERT INTO job (id, user_id, submission_key, body_sha256, title, request, command, is_private,"
+    " tree_hash, diff_lines, state, reason, attempt, created_at, since)"
+    " VALUES (1, 1, 'k', 'b', 't', '[]', 'true', TRUE, 'h', 0, 'running', '', 1, 1.0, 1.0)",
     "INSERT INTO attempt (id, job_id, number, master_port, created_at) VALUES (1, 1, 1, 20001, 1.0)",
     "INSERT INTO process (id, job_id, attempt_id, group_index, process_index, rank, node_id, host, state,"
     " oom, reason) VALUES (1, 1, 1, 0, 0, 0, 1, 'a', 'running', FALSE, '')",
@@ -61,12 +61,10 @@ def test_partial_indexes_are_partial(head: Head) -> None:
         assert [key for key in where if key.endswith("_where")], where
 
 
-def test_books_of_the_first_version_come_through_with_all_their_rows(
-    tmp_path: Path, postgres: Postgres
-) -> None:
+def test_a_database_of_the_first_version_migrates_with_all_rows(tmp_path: Path, postgres: Postgres) -> None:
     postgres.create("migrated")
     for url in (f"sqlite:///{tmp_path / 'old.db'}", postgres.url("migrated")):
-        database = Database(url, Bells())
+        database = Database(url, Wakeups())
         migrate.upgrade(database, "0001")
         with database.exclusive() as connection:
             for statement in OLD_ROWS:
@@ -79,6 +77,9 @@ def test_books_of_the_first_version_come_through_with_all_their_rows(
             assert (node.service, node.runtime, node.removed_at) == ("online", "process", None)
             units = session.execute(select(Allocation.unit).order_by(Allocation.id)).scalars().all()
             assert units == ["GPU-1", "port/20001", None]
+            (job,) = session.execute(select(Job)).scalars()
+            assert job.options == {"command": "true", "image": None, "private": True, "continues": None}
+            assert job.needs_container is False
         database.dispose()
     postgres.drop("migrated")
 
@@ -95,13 +96,15 @@ def test_a_cluster_keeps_its_id_over_restarts(settings: Settings) -> None:
     assert heads[0].cluster == heads[1].cluster
 
 
-def test_a_failed_write_changes_nothing_and_rings_no_bell(head: Head, a_node: Callable[..., Worker]) -> None:
+def test_a_failed_write_changes_nothing_and_notifies_nobody(
+    head: Head, a_node: Callable[..., Worker]
+) -> None:
     a_node()
-    with head.bells.listen(STATUS) as status, head.bells.listen(node_bell(1)) as node:
+    with head.wakeups.subscribe(STATUS) as status, head.wakeups.subscribe(node_topic(1)) as node:
         with pytest.raises(ZeroDivisionError), head.database.write() as session:
             session.add(Fact(name="x", value="y"))
             session.flush()
-            ring_after_commit(session, STATUS)
+            notify_after_commit(session, STATUS)
             change_orders(session, 1)
             raise ZeroDivisionError
         assert (status.is_set(), node.is_set()) == (False, False)
@@ -112,11 +115,11 @@ def test_a_failed_write_changes_nothing_and_rings_no_bell(head: Head, a_node: Ca
         session.add(Fact(name="x", value="next"))
 
 
-def test_bells_ring_after_the_commit(head: Head, a_node: Callable[..., Worker]) -> None:
+def test_waiters_are_notified_after_the_commit(head: Head, a_node: Callable[..., Worker]) -> None:
     a_node()
-    with head.bells.listen(STATUS) as status, head.bells.listen(node_bell(1)) as node:
+    with head.wakeups.subscribe(STATUS) as status, head.wakeups.subscribe(node_topic(1)) as node:
         with head.database.write() as session:
-            ring_after_commit(session, STATUS)
+            notify_after_commit(session, STATUS)
             change_orders(session, 1)
             assert (status.is_set(), node.is_set()) == (False, False)
         assert (status.is_set(), node.is_set()) == (True, True)
@@ -124,7 +127,7 @@ def test_bells_ring_after_the_commit(head: Head, a_node: Callable[..., Worker]) 
         assert session.execute(select(Node.revision)).scalar_one() == 2
 
 
-def test_a_reader_sees_one_moment(head: Head) -> None:
+def test_a_reader_sees_one_snapshot(head: Head) -> None:
     with head.database.read() as reader:
         assert reader.execute(select(Fact).where(Fact.name == "x")).all() == []
         with head.database.write() as writer:
@@ -134,13 +137,13 @@ def test_a_reader_sees_one_moment(head: Head) -> None:
 
 @pytest.fixture
 def url(settings: Settings, home: Path) -> str:
-    return settings.books
+    return settings.sqlalchemy_url
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lock, "PATIENCE_S", 0.0)
-    monkeypatch.setattr(lock, "LOOK_AGAIN_S", 0.0)
+def short_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "TIMEOUT_S", 0.0)
+    monkeypatch.setattr(lock, "POLL_S", 0.0)
 
 
 def release(held: Any) -> None:
@@ -151,7 +154,7 @@ def release(held: Any) -> None:
 
 
 def test_a_second_head_on_the_same_database_is_refused_until_the_first_is_killed(
-    url: str, impatient: None, monkeypatch: pytest.MonkeyPatch
+    url: str, short_timeout: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -162,11 +165,11 @@ def test_a_second_head_on_the_same_database_is_refused_until_the_first_is_killed
             lock.hold(url)
         first.kill()
         first.wait(10)
-    monkeypatch.setattr(lock, "PATIENCE_S", 10.0)  # its database may notice a moment later
+    monkeypatch.setattr(lock, "TIMEOUT_S", 10.0)  # its database may notice a moment later
     release(lock.hold(url))
 
 
-def test_a_link_to_a_database_is_the_same_database(tmp_path: Path, impatient: None) -> None:
+def test_a_link_to_a_database_is_the_same_database(tmp_path: Path, short_timeout: None) -> None:
     (tmp_path / "link.db").symlink_to(tmp_path / "real.db")
     held = lock.hold(f"sqlite:///{tmp_path / 'real.db'}")
     with pytest.raises(Problem, match="another head runs on"):
@@ -174,18 +177,18 @@ def test_a_link_to_a_database_is_the_same_database(tmp_path: Path, impatient: No
     release(held)
 
 
-def test_a_database_in_a_folder_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
+def test_a_database_in_a_missing_directory_has_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(Problem, match="cannot be written: no such file or directory"):
         lock.hold(f"sqlite:///{tmp_path / 'nowhere' / 'pit.db'}")
 
 
-def test_heads_on_different_databases_do_not_disturb_each_other(tmp_path: Path, impatient: None) -> None:
+def test_heads_on_different_databases_do_not_disturb_each_other(tmp_path: Path, short_timeout: None) -> None:
     held = [lock.hold(f"sqlite:///{tmp_path / name}.db") for name in ("a", "b")]
     for descriptor in held:
         release(descriptor)
 
 
-def test_a_password_is_not_in_the_refusal(postgres_url: str, impatient: None) -> None:
+def test_the_error_does_not_contain_the_password(postgres_url: str, short_timeout: None) -> None:
     secret = postgres_url.replace("postgres@", "postgres:S3CRET@")
     held = lock.hold(postgres_url)
     try:

@@ -1,4 +1,4 @@
-"""The head's certificate is made once and kept; who does not speak TLS to it does no harm."""
+"""The head's certificate is made once and kept; clients without TLS do no harm."""
 
 import os
 import re
@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from pit_protocol.pinning import fetch_certificate, list_certificates, pin_of, pinned_context
 from pit_protocol.problem import Problem
+from pit_protocol.transport.pinning import fetch_certificate, list_certificates, pin_of, pinned_context
 from pit_server import tls
 from pit_server.settings import Settings
 
-ASK = b"GET /api/v1/ HTTP/1.1\r\nHost: head\r\nConnection: close\r\n\r\n"
+ASK = b"GET /api/v1/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 MAKE = """
 import sys, pathlib
 from pit_server import tls
@@ -68,16 +68,16 @@ def test_starts_at_once_make_one_certificate(settings: Settings):
 def test_a_start_that_died_half_way_is_made_good(settings: Settings):
     settings.home.mkdir()
     (settings.home / "key.pem").write_text("a key without certificate")
-    (settings.home / "key.pem.part").touch(mode=0o644)
+    (settings.home / f"key.pem.{os.getpid()}.part").touch(mode=0o644)
     assert tls.find_files(settings).key.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_lost_key_is_said_and_not_replaced(settings: Settings):
+def test_a_lost_key_is_reported_and_not_replaced(settings: Settings):
     files = tls.find_files(settings)
     files.key.unlink()
     with pytest.raises(Problem, match=r"key\.pem does not exist") as problem:
         tls.find_files(settings)
-    assert "bring both back from a backup" in problem.value.hint
+    assert "restore both from a backup" in problem.value.hint
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_lost_key_is_said_and_not_replaced(settings: Settings):
         ("0.0.0.0:7478", "off", False),
     ],
 )
-def test_tls_is_used_beyond_loopback_unless_told_otherwise(
+def test_tls_is_used_beyond_loopback_unless_it_is_off(
     settings: Settings, bind: str, choice: str, expected: bool
 ):
     assert tls.uses_tls(replace(settings, bind=bind, tls=choice)) is expected
@@ -123,10 +123,10 @@ def test_the_url_is_what_others_can_use(
     ("changes", "text"),
     [
         ({"tls": "yes"}, "tls must be auto, on or off, not 'yes'"),
-        ({"url": "head"}, "url is 'head', which is no URL"),
-        ({"url": "https://head:99999"}, "which is no URL"),
+        ({"url": "head"}, "url is 'head', which is not a URL"),
+        ({"url": "https://head:99999"}, "which is not a URL"),
         ({"bind": "0.0.0.0:http"}, "bind is '0.0.0.0:http', without a port number"),
-        ({"bind": "unix:/run/pit.sock"}, "reached by a proxy alone"),
+        ({"bind": "unix:/run/pit.sock"}, "only be reached through a proxy"),
     ],
 )
 def test_a_wrong_setting_is_a_problem(settings: Settings, changes: dict[str, str], text: str):
@@ -231,7 +231,7 @@ def test_while_there_is_no_user_the_console_shows_the_setup_code(serving: Servin
     assert re.search(r"the setup code [0-9a-f]{16} make", serving.log())
 
 
-def test_plain_http_is_told_to_use_https(serving: Serving):
+def test_plain_http_is_answered_with_a_hint_to_https(serving: Serving):
     with serving.connect() as plain:
         plain.sendall(ASK)
         answer = b"".join(iter(lambda: plain.recv(1000), b""))
@@ -239,7 +239,7 @@ def test_plain_http_is_told_to_use_https(serving: Serving):
     assert "Traceback" not in serving.log() and "Invalid request" not in serving.log()
 
 
-def test_who_says_nothing_or_half_keeps_nobody_waiting(serving: Serving):
+def test_a_silent_or_incomplete_request_blocks_nobody(serving: Serving):
     idle = [serving.connect() for _ in range(20)]
     for connection in idle[10:]:
         connection.sendall(b"\x16\x03\x01")  # the beginning of a handshake
@@ -253,7 +253,7 @@ def test_who_says_nothing_or_half_keeps_nobody_waiting(serving: Serving):
     assert "Traceback" not in serving.log()
 
 
-def test_who_does_not_hang_up_keeps_nobody_waiting(serving: Serving):
+def test_a_client_that_does_not_hang_up_blocks_nobody(serving: Serving):
     idle = [serving.connect() for _ in range(10)]
     try:
         for connection in idle:
@@ -266,6 +266,16 @@ def test_who_does_not_hang_up_keeps_nobody_waiting(serving: Serving):
     finally:
         for connection in idle:
             connection.close()
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
+def test_a_client_that_checks_strictly_accepts_the_certificate(serving: Serving, name: str):
+    """As Python does by default from 3.13 on."""
+    context = ssl.create_default_context(cafile=str(serving.home / "certificate.pem"))
+    context.verify_flags |= ssl.VERIFY_X509_STRICT
+    with serving.connect() as plain, context.wrap_socket(plain, server_hostname=name) as secure:
+        secure.sendall(ASK)
+        assert secure.recv(15) == b"HTTP/1.1 200 OK"
 
 
 def test_old_tls_is_refused(serving: Serving):
@@ -281,7 +291,8 @@ def test_old_tls_is_refused(serving: Serving):
 
 
 def test_a_head_without_tls_beyond_loopback_warns(tmp_path: Path, caplog: pytest.LogCaptureFixture):
-    from pit_server.serve import _introduce
+    from pit_server.gunicorn_server import _log_address
 
-    _introduce(Settings(home=tmp_path, bind="0.0.0.0:7478", tls="off"))
-    assert "tls is off: only a proxy with TLS may reach 0.0.0.0:7478" in caplog.text
+    _log_address(Settings(home=tmp_path, bind="0.0.0.0:7478", tls="off"))
+    assert "tls is off and tokens are sent in plain text" in caplog.text
+    assert "only a proxy with TLS may reach 0.0.0.0:7478" in caplog.text

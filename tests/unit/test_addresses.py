@@ -1,4 +1,4 @@
-"""Which addresses the head talks to on a user's behalf (S24)."""
+"""Which addresses the head contacts on a user's behalf."""
 
 import socket
 from collections.abc import Callable
@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from pit_protocol.problem import Problem
-from pit_server.store import addresses
+from pit_server.store.remotes import addresses
 
 
 @pytest.fixture
 def resolve(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Let names have these addresses."""
+    """Make names resolve to these addresses."""
 
     def set_to(*found: str) -> None:
         def look_up(_host: str, port: int, **_: Any) -> list[Any]:
@@ -46,16 +46,16 @@ def resolve(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         "fd00:ec2::254",
     ],
 )
-def test_what_leads_to_the_head_itself_or_next_to_it_is_refused(text: str) -> None:
+def test_local_and_link_local_addresses_are_refused(text: str) -> None:
     assert addresses.is_refused(ip_address(text))
 
 
 @pytest.mark.parametrize("text", ["203.0.113.7", "10.20.30.40", "192.168.200.9", "2001:db8::1", "fd12::7"])
-def test_other_machines_are_allowed_those_of_the_lab_included(text: str) -> None:
+def test_public_and_private_networks_are_allowed(text: str) -> None:
     assert not addresses.is_refused(ip_address(text))
 
 
-def test_the_machine_s_own_address_is_refused_whatever_it_is() -> None:
+def test_the_machines_own_address_is_refused() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))  # sends nothing
@@ -66,12 +66,12 @@ def test_the_machine_s_own_address_is_refused_whatever_it_is() -> None:
 
 
 @pytest.mark.parametrize("host", ["0x7f.1", "2130706433", "127.1", "localhost", "0", "017700000001"])
-def test_odd_forms_are_judged_by_what_they_mean(host: str) -> None:
-    with pytest.raises(Problem, match="does not talk to"):
+def test_alternative_notations_of_refused_addresses_are_refused(host: str) -> None:
+    with pytest.raises(Problem, match="does not connect to"):
         addresses.find(host, 443, ())
 
 
-def test_one_bad_address_among_good_ones_is_enough(resolve: Callable[..., None]) -> None:
+def test_one_refused_address_among_others_refuses_the_host(resolve: Callable[..., None]) -> None:
     resolve("203.0.113.7", "127.0.0.1")
     with pytest.raises(Problem, match=r"127\.0\.0\.1"):
         addresses.find("git.example.org", 443, ())
@@ -83,6 +83,6 @@ def test_an_admin_can_allow_a_host_by_name_or_address(resolve: Callable[..., Non
         assert addresses.find("git.example.org", 443, allowed) == ["127.0.0.1"]
 
 
-def test_a_host_without_address_is_told() -> None:
-    with pytest.raises(Problem, match=r"finds no address of nosuchhost\.invalid"):
+def test_an_unresolvable_host_has_a_clear_error() -> None:
+    with pytest.raises(Problem, match=r"cannot resolve nosuchhost\.invalid"):
         addresses.find("nosuchhost.invalid", 443, ())

@@ -1,4 +1,4 @@
-"""Beats as bytes: what was packed is unpacked, and nothing else is."""
+"""Beats as bytes: unpacking inverts packing, and refuses everything else."""
 
 import json
 
@@ -37,9 +37,9 @@ def framed(head: bytes, rest: bytes = b"") -> bytes:
 
 
 @given(st.lists(reports, max_size=4), bodies, times)
-def test_a_beat_comes_back_as_it_went(told: list[Report], chunks: list[bytes], at: float) -> None:
+def test_unpacking_inverts_packing(sent: list[Report], chunks: list[bytes], at: float) -> None:
     heads = tuple(ChunkHead(1, 1, 0, len(chunk), at) for chunk in chunks)
-    beat = Beat(3, "boot", 17, 5.0, tuple(told), heads)
+    beat = Beat(3, "boot", 17, 5.0, tuple(sent), heads)
     assert unpack_beat(pack_beat(beat, chunks)) == (beat, chunks)
 
 
@@ -50,13 +50,13 @@ def test_a_beat_comes_back_as_it_went(told: list[Report], chunks: list[bytes], a
 @example(framed(b"[]"))
 @example(framed(b'"\xff"'))
 @example(b"\xff\xff\xff\xff{}")
-def test_bytes_that_are_no_beat_are_a_problem(body: bytes) -> None:
+def test_bytes_that_are_not_a_beat_are_refused(body: bytes) -> None:
     with pytest.raises(Problem):
         unpack_beat(body)
 
 
 @given(st.binary(max_size=60))
-def test_a_beat_with_bytes_behind_it_is_a_problem(tail: bytes) -> None:
+def test_trailing_bytes_are_refused(tail: bytes) -> None:
     body = pack_beat(a_beat(ChunkHead(1, 1, 0, 3, 0.0)), [b"abc"])
     if not tail:
         assert unpack_beat(body)[1] == [b"abc"]
@@ -66,25 +66,25 @@ def test_a_beat_with_bytes_behind_it_is_a_problem(tail: bytes) -> None:
 
 
 @given(st.integers(0, 120))
-def test_a_beat_cut_short_is_a_problem(length: int) -> None:
+def test_a_truncated_beat_is_refused(length: int) -> None:
     body = pack_beat(a_beat(ChunkHead(1, 1, 0, 3, 0.0)), [b"abc"])
     with pytest.raises(Problem):
         unpack_beat(body[: min(length, len(body) - 1)])
 
 
 @pytest.mark.parametrize("length", [0, -1, -(2**40), MAX_CHUNK + 1])
-def test_a_chunk_of_no_or_too_many_bytes_is_a_problem(length: int) -> None:
+def test_an_empty_or_too_large_chunk_is_refused(length: int) -> None:
     with pytest.raises(Problem, match="out of bounds"):
         unpack_beat(pack_beat(a_beat(ChunkHead(1, 1, 0, length, 0.0)), []))
 
 
-def test_a_head_nested_deeper_than_any_beat_is_a_problem() -> None:
+def test_deeply_nested_json_is_refused() -> None:
     with pytest.raises(Problem):
         unpack_beat(framed(b"[" * 100_000))
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "1" + "0" * 400])
-def test_a_time_that_is_no_number_is_a_problem(number: str) -> None:
+def test_a_time_that_is_not_finite_is_refused(number: str) -> None:
     head = json.dumps({"epoch": 1, "boot_id": "b", "seen": 0, "wait_s": 0}).replace(
         '"wait_s": 0', f'"wait_s": {number}'
     )

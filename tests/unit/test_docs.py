@@ -24,10 +24,14 @@ from pit_protocol.states import (
     ProcessState,
 )
 from pit_server.api import BLUEPRINTS
-from pit_server.main import cli as head_cli
-from pit_server.services import aliases, groups, jobs, nodes, people
-from pit_server.services.rights import RIGHTS, Tie
-from pit_server.store.paths import relative_paths
+from pit_server.cli import cli as head_cli
+from pit_server.services.jobs import jobs
+from pit_server.services.nodes import aliases
+from pit_server.services.nodes import properties as node_properties
+from pit_server.services.users import accounts, groups
+from pit_server.services.users.permissions import PERMISSIONS, Relation
+from pit_server.store.data_root import relative_paths
+from tests.support import job_options_page
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -43,7 +47,7 @@ def reference(name: str) -> str:
 
 
 def test_every_command_and_its_options_are_documented() -> None:
-    text = reference("cli.md")
+    text = reference("cli.md") + reference("job-options.md")
     for name in COMMANDS:
         assert f"pit {name}" in text, name
         command = cli.get_command(click.Context(cli), name)
@@ -53,37 +57,41 @@ def test_every_command_and_its_options_are_documented() -> None:
     assert [name for name in head_cli.commands if f"pit-head {name}" not in text] == []
 
 
+def test_the_page_of_job_options_is_up_to_date() -> None:
+    assert job_options_page.PAGE.read_text() == job_options_page.render(), "`make docs` writes it"
+
+
 def test_every_route_is_documented(app_routes: list[str]) -> None:
     text = re.sub(r"<int:", "<", reference("api.md"))
     assert [route for route in app_routes if f"`{route}`" not in text] == []
 
 
-def test_the_docs_say_who_may_call_each_route() -> None:
+def test_the_docs_name_the_role_of_each_route() -> None:
     documented = dict(re.findall(r"^\| `([A-Z]+ /api[^`]*)` \| (\w+) \|", reference("api.md"), re.MULTILINE))
     app = _routes()
     declared = {
-        f"{method} {re.sub(r'<int:', '<', rule.rule)}": app.view_functions[rule.endpoint].who  # type: ignore[attr-defined]
+        f"{method} {re.sub(r'<int:', '<', rule.rule)}": app.view_functions[rule.endpoint].role  # type: ignore[attr-defined]
         for rule in app.url_map.iter_rules()
         for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
     }
     assert documented == declared
 
 
-def test_the_docs_have_the_table_of_rights() -> None:
+def test_the_docs_have_the_table_of_permissions() -> None:
     text = reference("rights.md")
-    for act, ties in RIGHTS.items():
-        cells = ["yes" if tie in ties else "-" for tie in (Tie.OWNER, Tie.MEMBER)]
-        admin = "yes" if Tie.ADMIN in ties else "-"
-        assert f"| {act} | {cells[0]} | {cells[1]} | - | {admin} |" in text
+    for action, relations in PERMISSIONS.items():
+        cells = ["yes" if relation in relations else "-" for relation in (Relation.OWNER, Relation.MEMBER)]
+        admin = "yes" if Relation.ADMIN in relations else "-"
+        assert f"| {action} | {cells[0]} | {cells[1]} | - | {admin} |" in text
 
 
 def test_every_property_is_documented() -> None:
     rows = dict(re.findall(r"^\| (user|group|alias|node|job) \| (.*) \|$", reference("api.md"), re.MULTILINE))
     for kind, module in {
-        "user": people,
+        "user": accounts,
         "group": groups,
         "alias": aliases,
-        "node": nodes,
+        "node": node_properties,
         "job": jobs,
     }.items():
         assert [prop.name for prop in module.PROPERTIES if f"`{prop.name}" not in rows[kind]] == []
@@ -143,3 +151,10 @@ def test_the_demo_is_what_the_readme_shows() -> None:
     for line in (ROOT / "examples" / "first-light" / "compute.sh").read_text().splitlines():
         if line and not line.startswith("#"):
             assert line in readme
+
+
+def test_every_path_in_the_architecture_exists() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    paths = re.findall(r"`((?:pit|server|worker|protocol|grammar|tests)/[\w/.-]*)`", text)
+    assert len(paths) > 40
+    assert [path for path in paths if not (ROOT / path).exists()] == []

@@ -1,4 +1,4 @@
-"""The scheduler: who runs where, decided on values."""
+"""The scheduler: placement decided on values."""
 
 from collections import Counter
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pit_grammar import parse
 from pit_server.scheduler.capacity import Access, NodeView
 from pit_server.scheduler.plan import Plan, Waiting, plan
-from tests.unit.placing import a_view, nodes_of, numbers, planned, units_of
+from tests.support.scheduling import a_view, nodes_of, numbers, planned, units_of
 
 
 def test_a_job_that_fits_is_placed_whole() -> None:
@@ -35,7 +35,7 @@ def test_a_job_behind_passes_when_it_needs_nothing_that_the_one_ahead_waits_for(
 def test_a_job_behind_does_not_take_what_the_one_ahead_waits_for() -> None:
     made = planned(["[8:a100]", "[2:a100]"], a_view(a100=4))
     assert numbers(made) == []
-    assert made.reasons[2].tell() == "waits behind job 1"
+    assert made.reasons[2].render() == "waits behind job 1"
 
 
 def test_a_job_for_any_gpu_does_not_take_those_that_the_one_ahead_waits_for() -> None:
@@ -43,23 +43,23 @@ def test_a_job_for_any_gpu_does_not_take_those_that_the_one_ahead_waits_for() ->
     assert units_of(made.placements[0]) == [["h100-0", "h100-1"]]
 
 
-def test_who_waits_for_any_gpu_is_passed_by_nobody_who_needs_one() -> None:
+def test_a_job_that_waits_for_any_gpu_is_not_passed_by_one_that_needs_a_gpu() -> None:
     assert numbers(planned(["[8:gpu]", "[h100]", "[cpu]"], a_view(a100=4, h100=2))) == [3]
 
 
-def test_who_waits_for_cores_is_not_starved_by_smaller_jobs() -> None:
+def test_a_job_that_waits_for_cores_is_not_starved_by_smaller_jobs() -> None:
     assert numbers(planned(["[8:cpu]", "[cpu]", "[]"], a_view(cpu=4))) == [3]
 
 
-def test_who_waits_for_memory_is_not_starved_by_smaller_jobs() -> None:
+def test_a_job_that_waits_for_memory_is_not_starved_by_smaller_jobs() -> None:
     assert numbers(planned(["[64:mem]", "[mem]", "[cpu]"], a_view(mem=16))) == [3]
 
 
-def test_who_waits_keeps_a_slot_for_each_of_its_processes() -> None:
+def test_a_waiting_job_withholds_a_slot_for_each_of_its_processes() -> None:
     assert numbers(planned(["3:[a100]", "[]", "[]"], a_view(slots=4, a100=2))) == [2]
 
 
-def test_who_waits_for_one_node_lets_others_run_elsewhere() -> None:
+def test_a_job_that_waits_for_one_node_lets_others_run_elsewhere() -> None:
     views = a_view("n0", a100=1), a_view("n1", a100=1)
     made = planned(["[2:a100]@n0", "[a100]"], *views)
     assert [nodes_of(job) for job in made.placements] == [Counter({1: 1})]
@@ -75,12 +75,12 @@ def test_a_job_without_gpus_leaves_the_gpus_to_others() -> None:
     assert nodes_of(made.placements[0]) == Counter({1: 1})
 
 
-def test_a_gang_stays_on_as_few_nodes_as_it_can() -> None:
+def test_a_job_stays_on_as_few_nodes_as_possible() -> None:
     made = planned(["4:[2:a100]"], *(a_view(f"n{i}", a100=8) for i in range(4)))
     assert len(nodes_of(made.placements[0])) == 1
 
 
-def test_a_gang_that_fits_on_one_node_is_not_split_to_fill_a_smaller_one() -> None:
+def test_a_job_that_fits_on_one_node_is_not_split_to_fill_a_smaller_one() -> None:
     made = planned(["2:[a100]"], a_view("n0", a100=1), a_view("n1", a100=2))
     assert nodes_of(made.placements[0]) == Counter({1: 2})
 
@@ -122,7 +122,7 @@ def test_an_elastic_group_gets_as_many_processes_as_fit() -> None:
     assert len(planned(["2-9:[a100]"], a_view(a100=5)).placements[0].processes) == 5
 
 
-def test_an_elastic_group_does_not_start_below_its_least() -> None:
+def test_an_elastic_group_does_not_start_below_its_minimum() -> None:
     assert planned(["3-9:[a100]"], a_view(a100=2)).placements == ()
 
 
@@ -131,7 +131,7 @@ def test_an_elastic_process_gets_as_many_units_as_there_are() -> None:
     assert [len(units) for units in units_of(planned(["[2-3:a100]"], a_view(a100=5)).placements[0])] == [3]
 
 
-def test_every_group_gets_its_least_before_one_grows() -> None:
+def test_every_group_gets_its_minimum_before_one_grows() -> None:
     made = planned(["1-9:[a100],2:[a100]"], a_view(a100=4))
     assert Counter(process.group for process in made.placements[0].processes) == {0: 2, 1: 2}
 
@@ -143,7 +143,7 @@ def test_amounts_of_cores_and_memory_are_added_up() -> None:
     assert (share.cpu_milli, share.memory_mib) == (2000, 4096)
 
 
-def test_who_names_no_cores_is_counted_by_slots_alone() -> None:
+def test_a_request_without_cores_takes_only_a_slot() -> None:
     assert numbers(planned(["[]"] * 5, a_view(slots=3, cpu=1))) == [1, 2, 3]
 
 
@@ -167,25 +167,25 @@ def test_a_plan_is_the_same_for_the_same_queue() -> None:
 )
 def test_the_reason_says_what_is_missing(requests: list[str], reason: str) -> None:
     views = a_view("n0", a100=1, mem=8), a_view("n1", a100=1, mem=8)
-    assert planned(requests, *views).reasons[1].tell() == reason
+    assert planned(requests, *views).reasons[1].render() == reason
 
 
 def test_without_a_node_online_the_reason_says_that() -> None:
-    reason = planned(["[]"]).reasons[1].tell()
+    reason = planned(["[]"]).reasons[1].render()
     assert "None" not in reason
     assert "online" in reason
 
 
-def test_those_who_need_the_same_wait_behind_the_first_of_them() -> None:
+def test_equal_requests_wait_behind_the_first_of_them() -> None:
     made = planned(["[4:a100]", "[4:a100]", "[a100]"], a_view(a100=2))
-    assert made.reasons[2].tell() == "waits behind job 1, which needs the same"
-    assert made.reasons[3].tell() == "waits behind job 1 and 1 more"
+    assert made.reasons[2].render() == "waits behind job 1, which needs the same"
+    assert made.reasons[3].render() == "waits behind job 1 and 1 more"
 
 
 def test_an_elastic_job_behind_others_gets_a_reason_when_a_kind_is_used_up() -> None:
     made = planned(["[a100]", "[2:h100]", "[1-2:gpu]"], a_view(a100=1, h100=1))
     assert numbers(made) == [1]
-    assert made.reasons[3].tell() == "waits behind job 2"
+    assert made.reasons[3].render() == "waits behind job 2"
 
 
 needs = st.sampled_from(
@@ -224,10 +224,10 @@ clusters = st.lists(
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(requests, max_size=6), clusters)
-def test_no_plan_gives_away_more_than_there_is(queue: list[str], views: list[NodeView]) -> None:
+def test_no_plan_over_allocates(queue: list[str], views: list[NodeView]) -> None:
     made = plan([Waiting(number, parse(text)) for number, text in enumerate(queue)], views)
     assert sorted([*numbers(made), *made.reasons]) == list(range(len(queue)))
-    assert all(reason.tell() for reason in made.reasons.values())
+    assert all(reason.render() for reason in made.reasons.values())
     _check_nothing_twice(made, views)
     for job in made.placements:
         _check_whole(queue[job.number], job.processes, {view.id: view for view in views})
@@ -261,39 +261,39 @@ def _check_whole(text: str, processes, views: dict[int, NodeView]) -> None:
                     assert sum(kind == need.kind for kind, _ in process.share.units) >= need.low
 
 
-def test_a_closed_node_takes_nothing_of_who_may_not_use_it() -> None:
+def test_a_closed_node_takes_no_job_of_a_user_without_access() -> None:
     closed = Access(closed_nodes=frozenset({0}))
     made = plan([Waiting(1, parse("[]"), closed), Waiting(2, parse("[]"))], [a_view("n0")])
     assert numbers(made) == [2]
-    assert made.reasons[1].tell() == "no node is online"
+    assert made.reasons[1].render() == "no node is online"
 
 
-def test_a_closed_unit_is_no_unit() -> None:
+def test_a_closed_unit_is_not_used() -> None:
     closed = Access(closed_units=frozenset({(0, "a100-0")}))
     made = plan([Waiting(1, parse("[gpu]"), closed), Waiting(2, parse("[a100]"), closed)], [a_view(a100=2)])
     assert [units_of(job) for job in made.placements] == [[["a100-1"]]]
-    assert made.reasons[2].tell() == "needs 1 a100, 0 free"
+    assert made.reasons[2].render() == "needs 1 a100, 0 free"
 
 
-def test_who_waits_does_not_withhold_what_he_may_not_use() -> None:
+def test_a_waiting_job_does_not_withhold_what_its_user_may_not_use() -> None:
     closed = Access(closed_units=frozenset({(0, "a100-0")}))
     queue = [Waiting(1, parse("[2:a100]"), closed), Waiting(2, parse("[a100]")), Waiting(3, parse("[a100]"))]
     made = plan(queue, [a_view(a100=2)])
     assert [(job.number, units_of(job)) for job in made.placements] == [(2, [["a100-0"]])]
 
 
-def test_the_same_request_of_one_with_other_rights_is_tried_anew() -> None:
+def test_an_equal_request_with_other_access_is_tried_again() -> None:
     closed = Access(closed_nodes=frozenset({0}))
     queue = [Waiting(1, parse("[a100]"), closed), Waiting(2, parse("[a100]"))]
     assert numbers(plan(queue, [a_view(a100=1)])) == [2]
 
 
-def test_a_job_that_one_may_not_see_is_not_named() -> None:
+def test_an_invisible_job_is_not_named() -> None:
     made = planned(["[2:a100]", "[2:a100]"], a_view(a100=1))
-    assert made.reasons[2].tell(names_job=False) == "waits behind somebody else's job, which needs the same"
+    assert made.reasons[2].render(names_job=False) == "waits behind somebody else's job, which needs the same"
 
 
-def test_what_became_impossible_is_told_as_such() -> None:
+def test_a_request_that_became_impossible_gets_that_reason() -> None:
     queue = [Waiting(1, parse("[h100]"))]
     made = plan(queue, [a_view(a100=1)], idle=[a_view(a100=1)])
-    assert made.reasons[1].tell() == "[h100] cannot be fulfilled: no node has h100; the cluster has a100"
+    assert made.reasons[1].render() == "[h100] cannot be fulfilled: no node has h100; the cluster has a100"

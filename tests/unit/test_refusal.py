@@ -1,10 +1,10 @@
-"""What the whole cluster could never fulfil is refused with a sentence."""
+"""Requests that even an idle cluster cannot fulfil are refused with a reason."""
 
 import pytest
 
 from pit_grammar import parse
-from pit_server.scheduler.lack import refuse_reason
-from tests.unit.placing import a_view
+from pit_server.scheduler.explain import refusal_reason
+from tests.support.scheduling import a_view
 
 CLUSTER = (
     a_view("n0", a100=4, cpu=8, mem=16, slots=8),
@@ -29,32 +29,32 @@ CLUSTER = (
         ("4:[a100],[4:a100]", "4:[a100],[4:a100] is more than all nodes together have"),
     ],
 )
-def test_what_is_impossible_is_refused_with_the_reason(request_text: str, reason: str) -> None:
-    assert refuse_reason(parse(request_text), CLUSTER) == reason
+def test_an_impossible_request_is_refused_with_the_reason(request_text: str, reason: str) -> None:
+    assert refusal_reason(parse(request_text), CLUSTER) == reason
 
 
 @pytest.mark.parametrize(
     "request_text",
     ["[]", "16:[]", "3:[2:a100]", "6:[a100],[2:h100]", "[6:gpu]", "1-99:[a100]", "[1-99:a100]"],
 )
-def test_what_is_possible_when_idle_is_accepted(request_text: str) -> None:
+def test_a_request_that_fits_an_idle_cluster_is_accepted(request_text: str) -> None:
     views = (*CLUSTER, a_view("n2", v100=6, slots=8))
-    assert refuse_reason(parse(request_text), views) == ""
+    assert refusal_reason(parse(request_text), views) == ""
 
 
 def test_a_cluster_without_nodes_says_so() -> None:
-    assert refuse_reason(parse("[]"), []) == "no node has joined the cluster yet"
+    assert refusal_reason(parse("[]"), []) == "no node has joined the cluster yet"
 
 
 def test_a_cluster_without_gpus_says_so() -> None:
-    reason = refuse_reason(parse("[gpu]"), [a_view("n0")])
+    reason = refusal_reason(parse("[gpu]"), [a_view("n0")])
     assert reason == "[gpu] cannot be fulfilled: no node has gpu; the cluster has no GPUs"
 
 
-def test_what_fits_only_when_names_go_first_is_not_refused() -> None:
-    assert refuse_reason(parse("[2:gpu],[2:a100]"), [a_view(a100=2, h100=2)]) == ""
+def test_a_request_that_fits_only_if_named_kinds_go_first_is_accepted() -> None:
+    assert refusal_reason(parse("[2:gpu],[2:a100]"), [a_view(a100=2, h100=2)]) == ""
 
 
-def test_what_fits_only_when_the_pinned_goes_first_is_not_refused() -> None:
+def test_a_request_that_fits_only_if_pinned_groups_go_first_is_accepted() -> None:
     views = a_view("n0", a100=2, labels="rack=r1"), a_view("n1", a100=4, labels="rack=r1")
-    assert refuse_reason(parse("[2:a100]@rack=r1,[a100]@n0"), views) == ""
+    assert refusal_reason(parse("[2:a100]@rack=r1,[a100]@n0"), views) == ""

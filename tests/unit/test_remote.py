@@ -1,12 +1,12 @@
-"""Remotes as values: which texts are of one remote, and which git must not get."""
+"""Remotes as values: equivalent URLs, and URLs that git must not get."""
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pit_protocol.problem import Problem
-from pit_server.store.credential import Credential
-from pit_server.store.remote import HOST, parse
+from pit_server.store.remotes.credential import Credential
+from pit_server.store.remotes.remote import HOST, parse
 
 SAME = [
     "https://git.example.org/lab/model.git",
@@ -43,13 +43,13 @@ def test_a_path_and_its_file_url_are_one_remote() -> None:
     assert parse("file:///srv/a%20b").path == "/srv/a b"
 
 
-def test_credentials_are_for_a_host_and_for_its_port_unless_that_is_the_usual_one() -> None:
+def test_credentials_are_for_a_host_and_its_port_unless_default() -> None:
     places = {
         "https://host/x": "host",
         "git@host:x": "host",
         "https://host:8443/x": "host:8443",
         "ssh://host:2222/x": "host:2222",
-        "http://host/x": "host:80",  # what is given for a host does not go over the wire in the clear
+        "http://host/x": "host:80",  # credentials for a host are not sent in plain text
     }
     assert {text: parse(text).place for text in places} == places
 
@@ -80,20 +80,19 @@ def test_credentials_are_for_a_host_and_for_its_port_unless_that_is_the_usual_on
         "https://" + "x" * 2000,
     ],
 )
-def test_what_git_could_take_for_something_else_is_refused(text: str) -> None:
-    """S20, S22, S23"""
+def test_urls_that_git_could_misread_are_refused(text: str) -> None:
     with pytest.raises(Problem) as caught:
         parse(text)
     assert caught.value.code in ("bad_remote", "secret_in_remote")
 
 
-def test_a_credential_shows_nothing_of_itself() -> None:
+def test_the_repr_of_a_credential_hides_its_secret() -> None:
     assert "S3CRET" not in repr(Credential("S3CRET"))
     assert Credential("anna:S3CRET").login == ("anna", "S3CRET")
     assert Credential("S3CRET").login == ("oauth2", "S3CRET")
 
 
-def test_a_credential_suits_what_can_use_it() -> None:
+def test_a_credential_suits_matching_protocols_only() -> None:
     key, token = Credential("-----BEGIN OPENSSH PRIVATE KEY-----\n"), Credential("t")
     assert [key.suits(name) for name in ("ssh", "https", "file", "git")] == [True, False, False, False]
     assert [token.suits(name) for name in ("ssh", "https", "file", "git")] == [False, True, False, False]
@@ -108,7 +107,7 @@ def test_a_credential_suits_what_can_use_it() -> None:
 )
 @example("https://[::1]:1/x")
 @example("a::b")
-def test_whatever_the_text_it_is_read_or_refused(text: str) -> None:
+def test_any_text_is_parsed_or_refused(text: str) -> None:
     try:
         remote = parse(text)
     except Problem as problem:

@@ -1,4 +1,4 @@
-"""The request language: what the expressions mean, and that formatting is the inverse of parsing."""
+"""The request language: the meaning of expressions, and formatting as the inverse of parsing."""
 
 import random
 import re
@@ -43,7 +43,7 @@ MEANINGS = {
 
 
 @pytest.mark.parametrize("text", MEANINGS)
-def test_an_expression_of_the_table_has_its_meaning(text: str) -> None:
+def test_an_expression_of_the_table_parses_to_its_meaning(text: str) -> None:
     assert parse(text) == Request(tuple(MEANINGS[text]))
 
 
@@ -95,12 +95,12 @@ def test_processes_are_added_up_over_the_groups() -> None:
     assert (request.min_processes, request.max_processes) == (6, 12)
 
 
-def test_cores_come_in_thousandths_and_memory_in_mib() -> None:
+def test_cores_are_in_thousandths_and_memory_in_mib() -> None:
     group = parse("[0.125:cpu,1.5:mem,a100]").groups[0]
     assert (group.cpu_milli, group.memory_mib) == (125, 1536)
 
 
-def test_cores_and_memory_that_were_not_asked_for_are_none() -> None:
+def test_cores_and_memory_that_were_not_requested_are_none() -> None:
     group = parse("[a100]").groups[0]
     assert (group.cpu_milli, group.memory_mib) == (None, None)
 
@@ -110,12 +110,12 @@ def test_gpus_are_the_needs_that_are_neither_cpu_nor_mem() -> None:
     assert [(need.kind, need.low, need.high) for need in needs] == [("a100", 2, 4), ("gpu", 1, 1)]
 
 
-def test_a_node_name_allows_that_node_alone() -> None:
+def test_a_node_name_allows_only_that_node() -> None:
     assert Placement("n0").allows("n0", {})
     assert not Placement("n0").allows("n1", {"n0": "n0"})
 
 
-def test_a_label_allows_the_nodes_that_carry_its_value() -> None:
+def test_a_label_allows_the_nodes_with_its_value() -> None:
     assert Placement("rack", "r9").allows("n0", {"rack": "r9"})
     assert not Placement("rack", "r9").allows("rack", {"rack": "r8"})
     assert not Placement("rack", "r9").allows("rack", {})
@@ -126,19 +126,19 @@ def test_a_process_group_names_each_kind_once() -> None:
         ProcessGroup(ONE, (gpus("a100", 1), gpus("A100", 1)))
 
 
-def test_a_gpu_is_not_measured_in_fractions_nor_a_core_counted() -> None:
+def test_a_gpu_has_no_fraction_and_a_core_no_count() -> None:
     with pytest.raises(TypeError):
         Need("a100", Decimal(1))
     with pytest.raises(TypeError):
         Need("cpu", ONE)
 
 
-def test_a_request_without_groups_cannot_be() -> None:
+def test_a_request_without_groups_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one"):
         Request(())
 
 
-def test_the_language_is_imported_without_lark() -> None:
+def test_importing_the_package_does_not_import_lark() -> None:
     code = "import sys, pit_grammar; sys.exit('lark' in sys.modules)"
     assert (
         subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(README.parent)}).returncode == 0
@@ -182,15 +182,15 @@ ODD = [*'\x00\x7f\xa0²٣２Ａéß\u0130\u200b\u202e\ud800😀"\\(*%', "9" * 30
 def _random_text(rng: random.Random) -> str:
     pieces = PIECES if rng.random() < 0.8 else PIECES + ODD
     noise = "".join(rng.choices(pieces, k=rng.randrange(8)))
-    return noise if rng.random() < 0.7 else _spoiled(rng.choice(list(MEANINGS)), noise[:2], rng)
+    return noise if rng.random() < 0.7 else _mutated(rng.choice(list(MEANINGS)), noise[:2], rng)
 
 
-def _spoiled(text: str, noise: str, rng: random.Random) -> str:
+def _mutated(text: str, noise: str, rng: random.Random) -> str:
     start = rng.randrange(len(text) + 1)
     return text[:start] + noise + text[start + rng.randrange(3) :]
 
 
-def test_nothing_but_a_request_error_comes_out_of_random_texts() -> None:
+def test_random_texts_raise_only_request_errors() -> None:
     rng = random.Random(20)
     accepted = 0
     for _ in range(100_000):
@@ -218,12 +218,12 @@ HOSTILE = {
 def test_a_hundred_kilobytes_are_refused_within_milliseconds(text: str) -> None:
     parse("[]")
     start = time.perf_counter()
-    with pytest.raises(RequestError, match="characters; put like processes into one group"):
+    with pytest.raises(RequestError, match="characters; put equal processes into one group"):
         parse(text)
     assert time.perf_counter() - start < 0.02
 
 
-def test_a_request_by_other_names_is_the_same_request() -> None:
+def test_kinds_can_be_renamed() -> None:
     request = parse("2:[a100,2:cheap],[gpu]@n0")
     assert request.kinds == {"a100", "cheap", "gpu"}
     assert str(request.renamed({"cheap": "gtx1070"})) == "2:[a100,2:gtx1070],[gpu]@n0"

@@ -1,4 +1,4 @@
-"""The tables of states are closed: nothing leads out of them, everything can be reached."""
+"""The state tables are complete: every state is reachable, and every state leads to the end."""
 
 from collections.abc import Mapping
 from typing import TypeVar
@@ -48,22 +48,22 @@ def test_from_every_other_state_the_end_can_be_reached() -> None:
         assert ProcessState.ENDED in reachable(PROCESS_MOVES, process_state)
 
 
-def test_every_event_leads_somewhere_or_begins_the_story() -> None:
+def test_every_event_has_a_move_or_is_the_first_one() -> None:
     assert {event for _, event in JOB_MOVES} == set(JobEvent) - {JobEvent.ACCEPTED}
     assert {event for _, event in PROCESS_MOVES} == set(ProcessEvent) - {ProcessEvent.ASSIGNED}
 
 
-def test_a_person_can_stop_a_job_wherever_it_is_unless_it_stops_already() -> None:
-    deaf = {state for state in JobState if (state, JobEvent.STOP) not in JOB_MOVES}
-    assert deaf == {JobState.STOPPING, JobState.ENDED}
+def test_a_user_can_stop_a_job_in_every_state_before_stopping() -> None:
+    unstoppable = {state for state in JobState if (state, JobEvent.STOP) not in JOB_MOVES}
+    assert unstoppable == {JobState.STOPPING, JobState.ENDED}
 
 
-def test_a_process_that_is_told_to_stop_can_only_end() -> None:
+def test_a_stopping_process_can_only_end() -> None:
     moves = {event: to for (state, event), to in PROCESS_MOVES.items() if state is ProcessState.STOPPING}
     assert moves == {ProcessEvent.ENDED: ProcessState.ENDED}
 
 
-def test_letters_are_three_and_tell_all_states_and_outcomes_apart() -> None:
+def test_every_state_and_outcome_has_its_own_three_letters() -> None:
     assert set(LETTERS) == (set(JobState) - {JobState.ENDED}) | set(Outcome)
     assert len(set(LETTERS.values())) == len(LETTERS)
     assert {len(text) for text in LETTERS.values()} == {3}

@@ -1,30 +1,28 @@
-"""What crosses a socket is checked field by field."""
+"""Messages are checked field by field."""
 
-import dataclasses
 import json
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import field
 
-from pit_protocol.beat import Order, ProcessSpec, Report, Wish
+from pit_protocol.beat import Order, OrderAction, ProcessSpec, Report
 from pit_protocol.problem import Problem
 from pit_protocol.states import KilledBy, ProcessState
 from pit_protocol.submission import Submission
-from pit_protocol.wire import from_json, to_json
+from pit_protocol.wire import Float, Int, Message, from_json, to_json
 
 
-@dataclass(frozen=True)
-class Small:
-    count: int
-    share: float = 0.5
+class Small(Message, frozen=True):
+    count: Int
+    share: Float = 0.5
     name: str | None = None
     flag: bool = False
-    items: tuple[int, ...] = ()
+    items: tuple[Int, ...] = ()
     texts: dict[str, str] = field(default_factory=dict)
-    wish: Wish = Wish.RUN
+    action: OrderAction = OrderAction.RUN
 
 
 def problem_of(kind: type, body: Any) -> Problem:
@@ -44,31 +42,31 @@ def a_spec() -> ProcessSpec:
 @pytest.mark.parametrize(
     "message",
     [
-        Small(3, 1.5, "x", True, (1, 2), {"a": "b"}, Wish.STOP),
-        Order(5, 1, Wish.RUN, 17, None, a_spec()),
-        Order(5, 1, Wish.STOP, killed_by=KilledBy.USER),
+        Small(3, 1.5, "x", True, (1, 2), {"a": "b"}, OrderAction.STOP),
+        Order(5, 1, OrderAction.RUN, 17, None, a_spec()),
+        Order(5, 1, OrderAction.STOP, killed_by=KilledBy.USER),
         Report(5, 1, ProcessState.ENDED, 10, exit_code=-1, signal=9, killed_by=KilledBy.JOB, reason="x"),
     ],
 )
-def test_a_message_comes_back_as_it_went(message: Any) -> None:
+def test_decoding_inverts_encoding(message: Any) -> None:
     assert from_json(type(message), json.loads(json.dumps(to_json(message)))) == message
 
 
-def test_what_has_a_default_may_be_left_out() -> None:
+def test_a_field_with_a_default_is_optional() -> None:
     assert from_json(Small, {"count": 1}) == Small(1)
 
 
-def test_a_whole_number_is_a_fine_float() -> None:
+def test_an_integer_is_a_valid_float() -> None:
     assert from_json(Small, {"count": 1, "share": 2}).share == 2.0
 
 
-def test_a_field_nobody_knows_is_refused_by_name() -> None:
+def test_an_unknown_field_is_refused_by_name() -> None:
     problem = problem_of(Small, {"count": 1, "is_admin": True})
     assert (problem.code, problem.message) == ("unknown_field", "unknown field 'is_admin'")
     assert "count" in problem.hint
 
 
-def test_an_unknown_field_inside_another_is_refused_too() -> None:
+def test_a_nested_unknown_field_is_refused() -> None:
     body = {
         "key": "k",
         "title": "t",
@@ -78,7 +76,7 @@ def test_an_unknown_field_inside_another_is_refused_too() -> None:
     assert problem_of(Submission, body).code == "unknown_field"
 
 
-def test_a_missing_field_is_named_with_its_way() -> None:
+def test_a_missing_field_is_named_with_its_path() -> None:
     assert problem_of(Small, {}).message == "field 'count' is missing"
     body = {"key": "k", "title": "t", "request": "[]", "snapshot": {"commit": None, "remote": None}}
     assert problem_of(Submission, body).message == "field 'snapshot.tree' is missing"
@@ -87,10 +85,10 @@ def test_a_missing_field_is_named_with_its_way() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("count", "1", "must be int, not '1'"),
-        ("count", True, "must be int, not True"),
-        ("count", 1.0, "must be int, not 1.0"),
-        ("count", None, "must be int, not None"),
+        ("count", "1", "must be int, not str"),
+        ("count", True, "must be int, not bool"),
+        ("count", 1.5, "must be int, not float"),
+        ("count", None, "must be int, not null"),
         ("share", "much", "must be float"),
         ("share", False, "must be float"),
         ("name", 5, "must be str"),
@@ -98,28 +96,28 @@ def test_a_missing_field_is_named_with_its_way() -> None:
         ("items", {"a": 1}, "must be a list"),
         ("items", [1, "x"], "field 'items[1]' must be int"),
         ("texts", ["a"], "must be an object"),
-        ("texts", {"a": 1}, "field 'texts.a' must be str"),
-        ("wish", "fly", "must be run or stop or forget"),
-        ("wish", [], "must be run or stop or forget"),
+        ("texts", {"a": 1}, "field 'texts[...]' must be str"),
+        ("action", "fly", "must be run or stop or forget"),
+        ("action", [], "must be run or stop or forget"),
     ],
 )
-def test_an_ill_typed_field_is_named_with_what_it_should_be(name: str, value: Any, words: str) -> None:
+def test_a_field_of_the_wrong_type_is_named_with_the_right_one(name: str, value: Any, words: str) -> None:
     assert words in problem_of(Small, {"count": 1, name: value}).message
 
 
 @pytest.mark.parametrize("body", [None, [], "text", 5, True])
-def test_what_is_no_object_is_no_message(body: Any) -> None:
+def test_anything_but_an_object_is_refused(body: Any) -> None:
     assert problem_of(Small, body).code == "bad_field"
 
 
-def test_a_long_value_is_shown_short() -> None:
-    assert len(problem_of(Small, {"count": "x" * 10_000}).message) < 120
+def test_no_error_shows_a_value_because_it_may_be_secret() -> None:
+    assert "hunter2" not in problem_of(Small, {"count": "hunter2"}).message
 
 
 @pytest.mark.parametrize(
     "number", [float("nan"), float("inf"), float("-inf"), 10**400], ids=lambda number: str(number)[:9]
 )
-def test_a_number_that_is_none_is_refused(number: float) -> None:
+def test_nan_and_infinity_are_refused(number: float) -> None:
     assert problem_of(Small, {"count": 1, "share": number}).code == "bad_field"
 
 
@@ -130,8 +128,8 @@ json_values = st.recursive(
 )
 
 
-@given(st.fixed_dictionaries({}, optional={f.name: json_values for f in dataclasses.fields(Small)}))
-def test_whatever_comes_is_a_message_or_a_problem(body: dict[str, Any]) -> None:
+@given(st.fixed_dictionaries({}, optional=dict.fromkeys(Small.__struct_fields__, json_values)))
+def test_any_input_gives_a_message_or_a_problem(body: dict[str, Any]) -> None:
     try:
         assert isinstance(from_json(Small, body), Small)
     except Problem as problem:

@@ -10,10 +10,10 @@ from typing import Protocol, TypeVar
 
 import pytest
 
-from pit_worker import cgroup, cookie
-from pit_worker.entry import read_stat
-from tests.worker.certificates import Certificate, make_certificate
-from tests.worker.stub_head import StubHead
+from pit_protocol.system.procfs import read_stat
+from pit_worker.runtime import cgroup, process_tree
+from tests.support.certificate_files import Certificate, make_certificate
+from tests.support.stubs.worker_head import StubHead
 
 T = TypeVar("T")
 OWN = cgroup.find_own()
@@ -57,7 +57,7 @@ class Workers:
         self._running: list[subprocess.Popen[str]] = []
 
     def start(self, spool: Path | None = None, **environ: str) -> subprocess.Popen[str]:
-        """One that is told all on its command line."""
+        """Start one with all settings on its command line."""
         arguments = ["--url", self.head.url, "--token-file", str(self.token_file)]
         return self.start_with("--spool", str(spool or self.spool), *arguments, **environ)
 
@@ -84,7 +84,7 @@ class Workers:
         for worker in self._running:
             self.kill(worker)
         for process, attempt in {*self.head.orders, *self.head.reports}:
-            cookie.send(f"{self.head.cluster}-{process}-{attempt}", None, None, 9)
+            process_tree.send(f"{self.head.cluster}-{process}-{attempt}", None, None, 9)
         for group in OWN.glob(f"pit-{self.head.cluster}-*") if OWN else ():
             while cgroup.send(group, 9):
                 time.sleep(0.01)

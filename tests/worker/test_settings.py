@@ -1,4 +1,4 @@
-"""Where settings come from, who wins, and what a wrong one is answered by."""
+"""Where settings come from, which source wins, and errors for wrong ones."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def config(tmp_path: Path) -> Path:
         ("network_allow", "head.example.org", "network_allow: Expected 4 octets in 'head.example.org'"),
     ],
 )
-def test_addresses_that_are_none_are_told(tmp_path: Path, name: str, text: str, told: str):
+def test_invalid_addresses_are_reported(tmp_path: Path, name: str, text: str, told: str):
     given = {"url": "https://head", "token_file": "t", "spool": "s", "config": None}
     with pytest.raises(SettingError) as caught:
         load(given, {f"PIT_WORKER_{name.upper()}": text, "XDG_CONFIG_HOME": str(tmp_path)})
@@ -53,18 +53,23 @@ def test_a_path_in_the_file_begins_in_its_directory(config: Path):
 @pytest.mark.parametrize(
     ("content", "text"),
     [
-        ("url = ", "is no TOML"),
-        ('urls = "x"', "has no setting 'urls'; known are url, token_file,"),
+        ("url = ", "is not valid TOML"),
+        ('urls = "x"', "has no setting 'urls'; known are: url, token_file,"),
         ("url = 5", "url in .* must be a text, not 5"),
         ('cgroups = "perhaps"', "must be one of yes, on, .*not 'perhaps'"),
         ('runtime = "podman"', "must be one of process, docker, not 'podman'"),
-        ("image_cache_gib = -1", "must be a whole number, not -1"),
+        ("image_cache_gib = 1.5", "must be a whole number, not 1.5"),
     ],
 )
 def test_a_wrong_file_is_one_sentence(tmp_path: Path, content: str, text: str):
     (tmp_path / "worker.toml").write_text(content)
     with pytest.raises(SettingError, match=text):
         load({"config": str(tmp_path)}, {})
+
+
+def test_a_number_out_of_its_bounds_is_named(config: Path):
+    with pytest.raises(SettingError, match="image_cache_gib must be from 0 to 4194304, not -1"):
+        load({"config": str(config)}, {"PIT_WORKER_IMAGE_CACHE_GIB": "-1"})
 
 
 def test_a_directory_that_was_named_must_hold_the_file(tmp_path: Path):
@@ -83,12 +88,12 @@ def test_a_missing_setting_is_one_sentence(capsys: pytest.CaptureFixture[str]):
     assert main(["run", "--url", "http://localhost:1"]) == 1
     assert capsys.readouterr().err == (
         "pit-worker: --token-file (or PIT_WORKER_TOKEN_FILE) is missing; "
-        "`pit-worker join` writes it down for good\n"
+        "`pit-worker join` saves it for good\n"
     )
 
 
 @pytest.mark.parametrize("content", [None, "", "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----"])
-def test_a_ca_file_without_certificate_is_said_at_once(
+def test_a_ca_file_without_a_certificate_is_reported_at_once(
     tmp_path: Path, content: str | None, capsys: pytest.CaptureFixture[str]
 ):
     (tmp_path / "token").write_text("pit_n1_secret")

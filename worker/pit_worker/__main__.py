@@ -3,6 +3,7 @@
 import argparse
 import json
 import logging
+import os
 import shlex
 import sys
 import time
@@ -10,17 +11,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pit_protocol import rclone
+from pit_protocol.transport import rclone
 from pit_protocol.wire import to_json
-from pit_worker import doctor, install, join, settings, transport
-from pit_worker.engine import Engine
-from pit_worker.engine_check import check_engine, check_firewall
-from pit_worker.firewall import Firewall
+from pit_worker import settings, testing
+from pit_worker.admin import doctor, install, join
+from pit_worker.admin.doctor_docker import check_engine, check_firewall
+from pit_worker.daemon import Worker
+from pit_worker.head import tls
+from pit_worker.runtime.docker.engine import Engine
+from pit_worker.runtime.docker.network.firewall import Firewall
 from pit_worker.settings import SettingError
-from pit_worker.spool import Spool
-from pit_worker.worker import Worker
+from pit_worker.spool.spool import Spool
 
-PROBLEM = 1  # a person has to act; systemd does not start the worker anew
+PROBLEM = 1  # a person has to act; systemd does not restart the worker
 CRASH = 70
 INTERRUPTED = 130
 
@@ -30,9 +33,9 @@ log = logging.getLogger("pit_worker")
 def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     try:
-        return int(given.act(given))
+        return int(given.run(given))
     except SettingError as error:
-        # A stranger's words may be in it: none of them shall steer the terminal.
+        # It may quote others, so it must not contain terminal control characters.
         text = "".join(character if character.isprintable() else "?" for character in str(error))
         sys.stderr.write(f"pit-worker: {text}\n")
         return PROBLEM
@@ -40,22 +43,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write("\n")
         return INTERRUPTED
     except Exception:
-        log.exception("this is a bug of pit-worker")
+        log.exception("internal error: this is a bug in pit-worker")
         return CRASH
 
 
 def _run(given: argparse.Namespace) -> int:
     chosen = settings.load(vars(given))
     settings.read_token(chosen.token_file)
-    transport.read_certificates(chosen.ca_file)
-    if chosen.data_root == settings.REMOTE and (lack := rclone.lack()):
+    tls.read_certificates(chosen.ca_file)
+    if chosen.data_root == settings.REMOTE and (lack := rclone.why_unavailable()):
         raise SettingError(f"data_root is {settings.REMOTE}, and {lack}")
     spool = Spool(chosen.spool)
     level = logging.getLevelNamesMapping().get(chosen.log_level.upper(), logging.INFO)
     logging.basicConfig(
         level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    return Worker(chosen, spool).run()
+    failpoints, timing = testing.read_failpoints(os.environ), testing.read_timing(os.environ)
+    return Worker(chosen, spool, failpoints, timing).run()
 
 
 def _join(given: argparse.Namespace) -> int:
@@ -63,9 +67,10 @@ def _join(given: argparse.Namespace) -> int:
     joined = join.join(given.url, given.pin, config, given.address, force=given.force)
     command = " ".join(install.own_command() if install.own_command()[1:] else ["pit-worker"])
     where = f" --config {shlex.quote(str(config))}"
-    _say(f"this machine is node {joined.node} of cluster {joined.cluster}; what it needs is in {config}")
-    _say(f"`{command} run{'' if config == settings.default_config() else where}` works until it is stopped")
-    _say(f"`{command} install{where}`, as root, makes it a service of this machine")
+    run = f"{command} run{'' if config == settings.default_config() else where}"
+    _say(f"this machine is node {joined.node} of cluster {joined.cluster}; its settings are in {config}")
+    _say(f"`{run}` starts the worker in the foreground")
+    _say(f"`{command} install{where}`, as root, makes it a systemd service")
     return 0
 
 
@@ -74,18 +79,18 @@ def _install(given: argparse.Namespace) -> int:
         sys.stdout.write(install.render_unit(_config(given)))
         return 0
     file = install.install(_config(given))
-    _say(f"{file} is installed, and the worker is started; `journalctl -u pit-worker` shows its log")
+    _say(f"{file} is installed, and the worker has been started; `journalctl -u pit-worker` shows its log")
     return 0
 
 
-def _unfit_settings(given: argparse.Namespace, error: SettingError) -> doctor.Finding:
+def _explain_settings(given: argparse.Namespace, error: SettingError) -> doctor.Finding:
     file = _config(given) / settings.FILE_NAME
     if file.exists():
         return doctor.Finding(
-            "settings", doctor.Mark.BAD, str(error), f"mend {file}; the worker does not start"
+            "settings", doctor.Mark.BAD, str(error), f"fix {file}; the worker does not start"
         )
-    hint = "`pit add node:NAME` prints the line that does"
-    text = f"this machine has not joined one: {error}"
+    hint = "`pit add node:NAME` prints the command to join"
+    text = f"this machine has not joined a head: {error}"
     return doctor.Finding("head", doctor.Mark.DOUBTFUL, text, hint)
 
 
@@ -95,7 +100,7 @@ def _doctor(given: argparse.Namespace) -> int:
         findings = [*doctor.check_head(chosen, time.time())]
     except SettingError as error:
         chosen = None
-        findings = [_unfit_settings(given, error)]
+        findings = [_explain_settings(given, error)]
     findings += doctor.check_machine(chosen)
     findings += check_engine(Engine(), is_needed=chosen is not None and chosen.runtime == "docker")
     if chosen and chosen.runtime == "docker":
@@ -120,52 +125,52 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="pit-worker", description="Run processes on this node for a head of pit.", allow_abbrev=False
     )
-    actions = parser.add_subparsers(required=True, metavar="COMMAND")
-    _add_join(actions)
-    _add_run(actions)
-    _add_install(actions)
-    _add_doctor(actions)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_join(commands)
+    _add_run(commands)
+    _add_install(commands)
+    _add_doctor(commands)
     return parser
 
 
-def _add_join(actions: Any) -> None:
-    words = _add(actions, "join", _join, "become a node of a head", (
-        "The join code comes from PIT_WORKER_JOIN_CODE, or is asked for; `pit add node:NAME` shows it.\n\n"
+def _add_join(commands: Any) -> None:
+    command = _add(commands, "join", _join, "become a node of a head", (
+        "The join code comes from PIT_WORKER_JOIN_CODE, or is prompted for; `pit add node:NAME` shows it.\n\n"
         "example: PIT_WORKER_JOIN_CODE=… pit-worker join https://head.example.org:7478 sha256:28ab…"
     ))  # fmt: skip
-    words.add_argument("url", metavar="URL", help="the head's address")
-    words.add_argument("pin", metavar="PIN", nargs="?", help="by which its certificate is known")
-    words.add_argument("--address", help="where other nodes reach this one (default: its full name)")
-    words.add_argument("--force", action="store_true", help="join anew a machine that has joined")
+    command.add_argument("url", metavar="URL", help="the head's address")
+    command.add_argument("pin", metavar="PIN", nargs="?", help="the pin of its certificate")
+    command.add_argument("--address", help="where other nodes reach this one (default: its full name)")
+    command.add_argument("--force", action="store_true", help="join again a machine that has joined")
 
 
-def _add_run(actions: Any) -> None:
-    words = _add(
-        actions, "run", _run, "work until told to leave", "example: pit-worker run --config /etc/pit"
+def _add_run(commands: Any) -> None:
+    command = _add(
+        commands, "run", _run, "run the worker in the foreground", "example: pit-worker run --config /etc/pit"
     )
-    words.add_argument("--url", help="the head's address")
-    words.add_argument("--token-file", help="file with this node's token")
-    words.add_argument("--ca-file", help="certificates one of which the head must show")
-    words.add_argument("--spool", help="directory in which the worker remembers its processes")
-    words.add_argument("--address", help="where other nodes reach the processes of this one")
+    command.add_argument("--url", help="the head's address")
+    command.add_argument("--token-file", help="file with this node's token")
+    command.add_argument("--ca-file", help="certificates to trust for the head")
+    command.add_argument("--spool", help="directory in which the worker stores its state")
+    command.add_argument("--address", help="where other nodes reach the processes of this one")
 
 
-def _add_install(actions: Any) -> None:
-    words = _add(actions, "install", _install, "make the worker a service of systemd",
+def _add_install(commands: Any) -> None:
+    command = _add(commands, "install", _install, "install the worker as a systemd service",
                  "example: pit-worker install --print > pit-worker.service")  # fmt: skip
-    words.add_argument("--print", action="store_true", help="print the unit and do nothing")
+    command.add_argument("--print", action="store_true", help="print the unit and change nothing")
 
 
-def _add_doctor(actions: Any) -> None:
-    words = _add(actions, "doctor", _doctor, "check whether this machine is fit to be a node",
+def _add_doctor(commands: Any) -> None:
+    command = _add(commands, "doctor", _doctor, "check whether this machine is fit to be a node",
                  "example: pit-worker doctor")  # fmt: skip
-    words.add_argument("--json", action="store_true", help="for programs")
+    command.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _add(
-    actions: Any, name: str, act: Callable[[argparse.Namespace], int], purpose: str, epilog: str
+    commands: Any, name: str, run: Callable[[argparse.Namespace], int], purpose: str, epilog: str
 ) -> argparse.ArgumentParser:
-    words: argparse.ArgumentParser = actions.add_parser(
+    command: argparse.ArgumentParser = commands.add_parser(
         name,
         help=purpose,
         description=purpose.capitalize() + ".",
@@ -173,11 +178,11 @@ def _add(
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    words.set_defaults(act=act)
-    words.add_argument(
+    command.set_defaults(run=run)
+    command.add_argument(
         "--config", metavar="DIR", help=f"holds {settings.FILE_NAME}, the token and the head's certificate"
     )
-    return words
+    return command
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Disks of the node: whether new processes may still come, and who fills more than he may.
+"""Disks of the node: whether they have space for new processes, and which processes use more than they may.
 
-Looking takes as long as there are files, so a thread does it; and the longer one look took, the
-longer it is until the next.
+Measuring takes the longer the more files there are, so a thread does it; and the longer one measurement
+took, the longer it is until the next.
 """
 
 import logging
@@ -13,32 +13,31 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pit_worker.engine import EngineRefused
-from pit_worker.entry import Entry, Key
 from pit_worker.loop import Loop
-from pit_worker.runtime import Runtime
+from pit_worker.runtime.base import Runtime
+from pit_worker.runtime.docker.engine import EngineRefused
+from pit_worker.spool.entry import Entry, Key
+from pit_worker.timing import Timing
 
-HASTE = float(os.environ.get("PIT_WATCH_HASTE", "1"))  # a test lets it look more often
-LOOK_S = 10.0 / HASTE  # between two looks
-CALM = 20 / HASTE  # a look that took a second is repeated after so many, at the earliest
-DU_S = 600.0  # for one look at one directory
-MIB, KIB_OF_FILE = 1024 * 1024, 4  # an empty file takes its place, too
-FILES_LOW = 10_000  # room for fewer files than that is as good as none
-WELL_AGAIN = 1.1  # times the reserve, so that a node does not come and go
+DU_TIMEOUT_S = 600.0  # for one directory
+MIB = 1024 * 1024
+KIB_PER_FILE = 4  # an empty file uses disk space, too
+MIN_FREE_FILES = 10_000  # fewer free inodes count as none
+RECOVERY_FACTOR = 1.1  # of the reserve must be free again, so that a node does not flap
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Excess:
-    """A process that fills more than it may."""
+    """A process that uses more disk space than it may."""
 
     key: Key
     reason: str
 
 
-class Disks:
-    """Looks from a thread of its own; what it finds is told in the loop."""
+class DiskMonitor:
+    """Measures in a thread of its own, and reports in the loop."""
 
     def __init__(
         self,
@@ -49,7 +48,9 @@ class Disks:
         list_entries: Callable[[], Collection[Entry]],
         on_excess: Callable[[Excess], None],
         changed: Callable[[], None],
+        timing: Timing,
     ) -> None:
+        self._timing = timing
         self._loop = loop
         self._runtime = runtime
         self._spool = spool
@@ -58,50 +59,48 @@ class Disks:
         self._on_excess = on_excess
         self._changed = changed
         self._next_at: dict[Key, float] = {}
-        self.trouble: str | None = None  # before the first look
+        self.trouble: str | None = None  # None before the first check
 
     def start(self) -> None:
-        self._ask()
-
-    def _ask(self) -> None:
+        """Check now, and from then on at intervals."""
         limited = [e for e in self._list_entries() if e.intent.spec and e.intent.spec.disk_mib]
-        threading.Thread(target=self._look, args=(limited,), name="disks", daemon=True).start()
+        threading.Thread(target=self._check_all, args=(limited,), name="disks", daemon=True).start()
 
-    def _look(self, entries: Collection[Entry]) -> None:
+    def _check_all(self, entries: Collection[Entry]) -> None:
         try:
             trouble = self._check_reserve()
             excesses = [excess for entry in entries if (excess := self._check(entry))]
         except Exception:
-            log.exception("a mistake of the worker's own")
+            log.exception("internal worker error")
             trouble, excesses = "", []
         known = {entry.key for entry in entries}
         self._next_at = {key: at for key, at in self._next_at.items() if key in known}
-        self._loop.post(lambda: self._on_looked(trouble, excesses))
+        self._loop.post(lambda: self._on_checked(trouble, excesses))
 
-    def _on_looked(self, trouble: str, excesses: Iterable[Excess]) -> None:
-        self._loop.after(LOOK_S, self._ask)
+    def _on_checked(self, trouble: str, excesses: Iterable[Excess]) -> None:
+        self._loop.after(self._timing.disk_check_s, self.start)
         for excess in excesses:
             self._on_excess(excess)
         if trouble != self.trouble:
             if trouble:
                 log.warning("no new processes: %s", trouble)
             elif self.trouble:
-                log.info("the disks have room again")
+                log.info("the disks have free space again")
             self.trouble = trouble
             self._changed()
 
     def _check_reserve(self) -> str:
-        """Why no new processes may come; empty if they may."""
-        wanted = self._reserve * (WELL_AGAIN if self.trouble else 1)
-        for place in (self._spool, *self._runtime.disks()) if self._reserve else ():
+        """Why the node should take no new processes; empty if it may."""
+        wanted = self._reserve * (RECOVERY_FACTOR if self.trouble else 1)
+        for place in (self._spool, *self._runtime.list_disks()) if self._reserve else ():
             try:
                 disk = os.statvfs(place)
             except OSError:
                 continue
             if disk.f_bavail * disk.f_frsize < wanted:
                 return f"less than {self._reserve // MIB:,} MiB are free at {place}"
-            if disk.f_files and disk.f_favail < FILES_LOW:
-                return f"there is room for less than {FILES_LOW:,} more files at {place}"
+            if disk.f_files and disk.f_favail < MIN_FREE_FILES:
+                return f"there is room for less than {MIN_FREE_FILES:,} more files at {place}"
         return ""
 
     def _check(self, entry: Entry) -> Excess | None:
@@ -109,26 +108,26 @@ class Disks:
         if spec is None or spec.disk_mib is None or self._next_at.get(entry.key, 0.0) > began:
             return None
         try:
-            used_mib = sum(measure_kib(place) for place in self._runtime.list_filled(entry)) // 1024
+            used_mib = sum(measure_kib(place) for place in self._runtime.list_written_dirs(entry)) // 1024
         except (OSError, EngineRefused, subprocess.SubprocessError) as error:
-            log.info("process %s: how much disk it fills is not known: %s", entry.key, error)
+            log.info("process %s: its disk usage is not known: %s", entry.key, error)
             return None
         ended = time.monotonic()
-        self._next_at[entry.key] = ended + CALM * (ended - began)
+        self._next_at[entry.key] = ended + self._timing.disk_rest * (ended - began)
         if used_mib <= spec.disk_mib:
             return None
-        return Excess(entry.key, f"it fills {used_mib:,} MiB of disk, and may fill {spec.disk_mib:,} MiB")
+        return Excess(entry.key, f"it uses {used_mib:,} MiB of disk, and may use {spec.disk_mib:,} MiB")
 
 
 def measure_kib(place: Path) -> int:
-    """What the files below a directory take, links and other filesystems apart; raises OSError."""
+    """Disk usage below a directory, without following links or entering other filesystems; raises OSError."""
     sizes = []
     for what in ("-k", "--inodes"):
         command = ["nice", "-n", "19", "du", "-s", "-x", "-P", what, "--", str(place)]
-        # Files that go away meanwhile make it complain, and its number is good all the same.
-        told = subprocess.run(command, capture_output=True, text=True, check=False, timeout=DU_S)
-        number = told.stdout.partition("\t")[0]
+        # It complains of files that vanish meanwhile, but its number is good all the same.
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=DU_TIMEOUT_S)
+        number = done.stdout.partition("\t")[0]
         if not number.isdecimal():
-            raise OSError(f"du says: {told.stderr.strip()[:200]}")
+            raise OSError(f"du says: {done.stderr.strip()[:200]}")
         sizes.append(int(number))
-    return max(sizes[0], sizes[1] * KIB_OF_FILE)
+    return max(sizes[0], sizes[1] * KIB_PER_FILE)

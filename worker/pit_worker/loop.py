@@ -1,4 +1,4 @@
-"""The worker's one loop: descriptors, timers, and calls from other threads, one after another."""
+"""The worker's main loop: descriptors, timers and calls from other threads, one after another."""
 
 import heapq
 import itertools
@@ -23,7 +23,7 @@ class Timer:
 
 
 class Loop:
-    """Runs calls in the thread that runs it; only `post` and `leave` may be used from others."""
+    """Makes all calls in the thread that runs it; only `post` and `leave` may be used from others."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
@@ -32,10 +32,10 @@ class Loop:
         self._count = itertools.count()
         self._exit_code: int | None = None
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self.watch(self._wake, self._take_posted)
+        self.watch(self._wake, self._run_posted)
 
     def run(self) -> int:
-        """Turn until someone says `leave`; the code he gave."""
+        """Run until `leave` is called; the exit code it was given."""
         while self._exit_code is None:
             self._turn()
         return self._exit_code
@@ -64,12 +64,12 @@ class Loop:
         os.close(self._wake)
 
     def _turn(self) -> None:
-        for key, _ in self._selector.select(self._patience_s()):
-            # A call before this one may have unwatched it, and its number may be another's by now.
+        for key, _ in self._selector.select(self._timeout_s()):
+            # An earlier call may have unwatched it, and another file may have its number by now.
             current = self._selector.get_map().get(key.fd)
             if current and current.data is key.data:
                 _run(key.data)
-        # Only what is due now: a timer that sets itself again must not keep the descriptors waiting.
+        # Only what is due now: a timer that sets itself again must not starve the descriptors.
         now = time.monotonic()
         due = []
         while self._timers and self._timers[0][0] <= now:
@@ -78,10 +78,10 @@ class Loop:
             if timer.call:
                 _run(timer.call)
 
-    def _patience_s(self) -> float | None:
+    def _timeout_s(self) -> float | None:
         return max(0.0, self._timers[0][0] - time.monotonic()) if self._timers else None
 
-    def _take_posted(self) -> None:
+    def _run_posted(self) -> None:
         os.eventfd_read(self._wake)
         while True:
             try:
@@ -95,4 +95,4 @@ def _run(call: Call) -> None:
     try:
         call()
     except Exception:
-        log.exception("a mistake of the worker's own")
+        log.exception("internal worker error")

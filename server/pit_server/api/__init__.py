@@ -2,10 +2,10 @@
 
 from flask import Blueprint
 
-from pit_server.api import (
+from pit_server.api.routes import (
     aliases,
     audit,
-    door,
+    auth,
     file_changes,
     files,
     groups,
@@ -23,7 +23,7 @@ from pit_server.api import (
 
 _MODULES = (
     me,
-    door,
+    auth,
     users,
     groups,
     aliases,

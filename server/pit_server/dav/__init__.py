@@ -1,1 +1,1 @@
-"""The domains by WebDAV, beside the API and with the same rights."""
+"""WebDAV access to the domains, with the same permissions as the API."""

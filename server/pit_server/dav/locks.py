@@ -1,4 +1,4 @@
-"""Locks of WebDAV: in memory, for an hour at most, and not more than the head can bear."""
+"""WebDAV locks: in memory, for an hour at most, and bounded in number."""
 
 import time
 from http import HTTPStatus
@@ -7,13 +7,13 @@ from typing import Any
 from wsgidav.dav_error import DAVError
 from wsgidav.lock_man.lock_storage import LockStorageDict
 
-LONGEST_S = 3600.0  # a client that still needs it renews it long before
+LONGEST_S = 3600.0  # clients renew a lock long before
 MOST = 10_000
 MOST_OF_ONE = 1_000
 
 
 class Locks(LockStorageDict):  # type: ignore[misc]
-    """A restart of the head forgets them, as it does a client's connection."""
+    """A restart of the head drops all locks, like it drops all connections."""
 
     def create(self, path: str, lock: dict[str, Any]) -> Any:
         lock["timeout"] = _bounded(lock.get("timeout"))

@@ -1,6 +1,6 @@
-"""What PROPFIND answers: one resource after the other, while the directory is read.
+"""PROPFIND as a stream: one resource after the other, while the directory is read.
 
-WsgiDAV would hold the whole answer in memory first; what is told of each resource is still up to it.
+WsgiDAV would build the whole answer in memory; it still decides which properties a resource has.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ from wsgidav import util, xml_tools
 from wsgidav.dav_error import DAVError
 from wsgidav.request_server import RequestServer
 
-from pit_server.dav.naming import Environ
+from pit_server.dav.urls import Environ
 
 BLOCK = 64 * 1024
 DAV = "{DAV:}"
@@ -21,7 +21,7 @@ BEGIN, END = b'<?xml version="1.0" encoding="utf-8"?>\n<D:multistatus xmlns:D="D
 
 
 class PropFind(RequestServer):  # type: ignore[misc]
-    """The answer to one request, of depth 0 or 1: the gate lets no other pass."""
+    """The answer to one request of depth 0 or 1; `DavApp` refuses others."""
 
     def answer(self, environ: Environ, start_response: Any) -> Iterator[bytes]:
         path = environ["PATH_INFO"]
@@ -29,11 +29,11 @@ class PropFind(RequestServer):  # type: ignore[misc]
         if found is None:
             raise DAVError(HTTPStatus.NOT_FOUND, path)
         self._evaluate_if_headers(found, environ)
-        mode, names = _read_question(environ)
+        mode, names = _parse_body(environ)
         blocks = _blocks(
             _render(resource, mode, names) for resource in _resources(found, environ["HTTP_DEPTH"])
         )
-        # What is wrong with the directory itself shows up here, where it can still be said.
+        # Errors of the directory itself are raised here, before the response begins.
         first, second = next(blocks), next(blocks, None)
         headers = [
             ("Content-Type", "application/xml; charset=utf-8"),
@@ -48,8 +48,8 @@ class PropFind(RequestServer):  # type: ignore[misc]
             yield from blocks
 
 
-def _read_question(environ: Environ) -> tuple[str, list[str] | None]:
-    """Which properties are asked for: all, their names, or those that are named."""
+def _parse_body(environ: Environ) -> tuple[str, list[str] | None]:
+    """Parse which properties are asked for: all, their names, or the named ones."""
     body = util.parse_xml_body(environ, allow_empty=True)
     if body is None:
         return "allprop", None
@@ -68,27 +68,28 @@ def _resources(found: Any, depth: str) -> Iterator[Any]:
 
 
 def _render(resource: Any, mode: str, names: list[str] | None) -> bytes:
-    told: dict[str, str] = {}  # by status
+    elements_by_status: dict[str, str] = {}
     for name, value in resource.get_properties(mode, name_list=names):
         is_error = isinstance(value, DAVError)
         status = util.get_http_status_string(value) if is_error else "200 OK"
-        told[status] = told.get(status, "") + _element(name, None if is_error else value)
+        element = _element(name, None if is_error else value)
+        elements_by_status[status] = elements_by_status.get(status, "") + element
     stats = "".join(
         f"<D:propstat><D:prop>{elements}</D:prop><D:status>HTTP/1.1 {status}</D:status></D:propstat>"
-        for status, elements in told.items()
+        for status, elements in elements_by_status.items()
     )
     href = escape(resource.get_href(), quote=False)
     return f"<D:response><D:href>{href}</D:href>{stats}</D:response>".encode()
 
 
 def _element(name: str, value: Any) -> str:
-    """One property; written as text where it is plain, for most are, and elements take twice the time."""
+    """Render one property; plain text is written directly, which takes half the time of XML elements."""
     if xml_tools.is_etree_element(value):
         if len(value):
             return _as_text(value)
         value = value.text
     if not name.startswith(DAV):
-        return _as_text(xml_tools.etree.Element(name))  # nobody keeps a value of such a one
+        return _as_text(xml_tools.etree.Element(name))  # such properties have no stored value
     tag = f"D:{name.removeprefix(DAV)}"
     return f"<{tag}>{escape(value, quote=False)}</{tag}>" if value else f"<{tag}/>"
 
@@ -99,7 +100,7 @@ def _as_text(element: Any) -> str:
 
 
 def _blocks(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """The answer in pieces that are worth sending."""
+    """Join the parts into blocks that are worth sending."""
     block = bytearray(BEGIN)
     for part in parts:
         block += part

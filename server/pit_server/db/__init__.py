@@ -1,1 +1,1 @@
-"""The books: tables, sessions, migrations, and the lock that keeps a second head away."""
+"""The database: tables, sessions, migrations, and the lock against a second head."""

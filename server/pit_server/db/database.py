@@ -1,8 +1,8 @@
-"""Sessions on SQLite or PostgreSQL, with the same promises on both.
+"""Sessions on SQLite or PostgreSQL, with the same guarantees on both.
 
-`write()` commits or rolls back as a whole, and rings its bells only after the commit. On SQLite
-writers queue on one lock and begin IMMEDIATE, so that none of them ever reads what another is
-about to change; on PostgreSQL rows are locked (`with_for_update`) where that matters.
+`write()` commits or rolls back as a whole, and notifies waiters only after the commit. On SQLite
+writers queue on one lock and begin IMMEDIATE, so that none reads what another is about to change;
+on PostgreSQL rows are locked (`with_for_update`) where that matters.
 """
 
 import threading
@@ -13,8 +13,8 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Row, create_engine, event, insert, update
 from sqlalchemy.orm import Session
 
-from pit_server.bells import Bells, node_bell
 from pit_server.db.models import Event, Node
+from pit_server.wakeups import Wakeups, node_topic
 
 BUSY_TIMEOUT_MS = 10_000
 WRITES = "pit_writes"
@@ -23,12 +23,12 @@ AnyRow = Row[*tuple[Any, ...]]  # a row loaded as columns
 
 
 class Database:
-    def __init__(self, url: str, bells: Bells) -> None:
-        self.bells = bells
+    def __init__(self, url: str, wakeups: Wakeups) -> None:
+        self.wakeups = wakeups
         self.is_sqlite = url.startswith("sqlite")
         self.engine = _sqlite_engine(url) if self.is_sqlite else _postgres_engine(url)
         self._writing = self.engine.execution_options(**{WRITES: True})
-        # A reader must see one moment: on PostgreSQL that needs REPEATABLE READ.
+        # A reader must see one snapshot: on PostgreSQL that needs REPEATABLE READ.
         self._reading = (
             self.engine
             if self.is_sqlite
@@ -38,23 +38,23 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        """A session that sees one moment and changes nothing."""
+        """A session that sees one snapshot and changes nothing."""
         with Session(self._reading) as session:
             yield session
 
     @contextmanager
     def write(self) -> Iterator[Session]:
-        """A session that commits at the end; slow work has no place in it."""
+        """A session that commits at the end; do no slow work in it."""
         with self._writers, Session(self._writing, expire_on_commit=False, autoflush=False) as session:
             yield session
             if events := session.info.get("events"):
                 session.execute(insert(Event), events)
             nodes = sorted(session.info.get("nodes", ()))
-            # Last and in order, so that two writers can not wait for each other's rows.
+            # Last and in order, so that two writers cannot deadlock on each other's rows.
             for node_id in nodes:
                 session.execute(update(Node).where(Node.id == node_id).values(revision=Node.revision + 1))
             session.commit()
-        self.bells.ring({*session.info.get("bells", ()), *map(node_bell, nodes)})
+        self.wakeups.notify({*session.info.get("topics", ()), *map(node_topic, nodes)})
 
     @contextmanager
     def exclusive(self) -> Iterator[Connection]:
@@ -66,17 +66,17 @@ class Database:
         self.engine.dispose()
 
 
-def ring_after_commit(session: Session, *names: str) -> None:
-    session.info.setdefault("bells", set()).update(names)
+def notify_after_commit(session: Session, *topics: str) -> None:
+    session.info.setdefault("topics", set()).update(topics)
 
 
 def note_event(session: Session, **columns: Any) -> None:
-    """Have an event written with this transaction; all of them go in one statement at its end."""
+    """Write an event with this transaction; all of them go in one statement at its end."""
     session.info.setdefault("events", []).append({"process_id": None, "reason": "", **columns})
 
 
 def change_orders(session: Session, node_id: int) -> None:
-    """Mark that what this node is told has changed: its held beat is answered after the commit."""
+    """Mark that the node's orders have changed; its pending beat is answered after the commit."""
     session.info.setdefault("nodes", set()).add(node_id)
 
 
@@ -85,7 +85,7 @@ def _sqlite_engine(url: str) -> Engine:
 
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _record: Any) -> None:
-        connection.isolation_level = None  # we say BEGIN ourselves
+        connection.isolation_level = None  # `begin` below sends BEGIN itself
         for pragma in (
             "journal_mode=WAL",
             "synchronous=FULL",

@@ -1,4 +1,4 @@
-"""Only one head decides on one database: a lock that dies with its holder."""
+"""Only one head runs on a database: a lock that is released when its holder dies."""
 
 import fcntl
 import os
@@ -13,17 +13,17 @@ from sqlalchemy.pool import NullPool
 from pit_protocol.problem import Problem
 
 ADVISORY_KEY = 0x706974  # "pit"
-PATIENCE_S = 5.0  # a head that was killed leaves a process behind for a moment
-LOOK_AGAIN_S = 0.2
+TIMEOUT_S = 5.0  # the process of a killed head may live for a moment
+POLL_S = 0.2
 
 
 def hold(url: str) -> Any:
-    """Take the lock, or raise a Problem; keep what it returns, for the lock lives as long.
+    """Take the lock, or raise a Problem; the lock is held as long as the returned object lives.
 
     Taken before the server forks: its processes inherit the lock, and the last one releases it.
     """
     sqlite_file = make_url(url).database if url.startswith("sqlite") else None
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while True:
         lock = _try_file(Path(sqlite_file)) if sqlite_file else _try_postgres(url)
         if lock is not None:
@@ -33,19 +33,17 @@ def hold(url: str) -> Any:
             raise Problem(
                 "second_head", f"another head runs on {shown}", "stop it, or give this one its own home"
             )
-        time.sleep(LOOK_AGAIN_S)
+        time.sleep(POLL_S)
 
 
 def _try_file(database: Path) -> Any:
-    # The real file's, for a link leads to the same books.
-    place = Path(f"{database.resolve()}.lock")
+    # Of the real file, because a link leads to the same database.
+    path = Path(f"{database.resolve()}.lock")
     try:
-        # flock, for it belongs to the open file and so is shared with what we fork.
-        descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        # flock belongs to the open file, so forked processes share it.
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise Problem(
-            "no_database", f"{place} cannot be written: {(error.strerror or '').lower()}"
-        ) from error
+        raise Problem("no_database", f"{path} cannot be written: {(error.strerror or '').lower()}") from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

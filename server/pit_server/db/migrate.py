@@ -1,4 +1,4 @@
-"""Bring a database to the tables of this version."""
+"""Migrate a database to the tables of this version."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from sqlalchemy import Connection, inspect, text
 
 from pit_server.db.database import Database
 
-LATEST = "0008"  # the newest migration
+LATEST = "0009"  # the newest migration
 
 
 def upgrade(database: Database, target: str = LATEST) -> None:
@@ -14,7 +14,7 @@ def upgrade(database: Database, target: str = LATEST) -> None:
     with database.exclusive() as connection:
         if _version(connection) == target:
             return
-        # Not at the top: it takes longer to import than everything else a start does.
+        # Imported here, because it takes longer than the rest of the head's start.
         from alembic import command
         from alembic.config import Config
 

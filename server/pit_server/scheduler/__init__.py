@@ -1,1 +1,1 @@
-"""Who runs where: pure functions over values. No database, no clock, no files."""
+"""Which process runs on which node: pure functions over values. No database, no clock, no files."""

@@ -1,16 +1,15 @@
-"""What nodes have to give, and what is left of them during one pass."""
+"""The capacity of nodes as values, and what is left of it during one scheduling pass."""
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
 from pit_grammar import Need, ProcessGroup
-
-ANY_GPU = "gpu"
+from pit_server.scheduler.kinds import ANY_GPU
 
 
 @dataclass(frozen=True)
 class Access:
-    """What one user may not use: nodes, and single units of others."""
+    """What one user may not use: whole nodes, and single units of other nodes."""
 
     closed_nodes: frozenset[int] = frozenset()
     closed_units: frozenset[tuple[int, str]] = frozenset()  # (node's id, unit)
@@ -21,7 +20,7 @@ EVERYTHING = Access()
 
 @dataclass(frozen=True)
 class NodeView:
-    """What one node can give at the moment of the view."""
+    """What one node offers at one moment."""
 
     id: int
     name: str
@@ -31,8 +30,8 @@ class NodeView:
     units: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # kind -> units
     labels: Mapping[str, str] = field(default_factory=dict)
     trouble: str = ""  # why it takes no new processes though it is online
-    state: str = "online"  # as people are told
-    sick: Mapping[str, int] = field(default_factory=dict)  # kind -> how many of its units are in trouble
+    state: str = "online"  # as shown to users
+    faulty_units: Mapping[str, int] = field(default_factory=dict)  # kind -> how many units are in trouble
 
 
 @dataclass(frozen=True)
@@ -44,8 +43,8 @@ class Share:
     units: tuple[tuple[str, str], ...]  # (kind, unit)
 
 
-class Room:
-    """What is left of a node; taken from process by process."""
+class FreeCapacity:
+    """What is left of a node; each placed process takes its share."""
 
     def __init__(self, view: NodeView) -> None:
         self.view = view
@@ -54,21 +53,21 @@ class Room:
         self.memory_mib = view.memory_mib
         self.units = {kind: list(units) for kind, units in view.units.items() if units}
 
-    def copy(self) -> "Room":
-        twin = Room.__new__(Room)
-        twin.view, twin.slots = self.view, self.slots
-        twin.cpu_milli, twin.memory_mib = self.cpu_milli, self.memory_mib
-        twin.units = {kind: list(units) for kind, units in self.units.items()}
-        return twin
+    def copy(self) -> "FreeCapacity":
+        copy = FreeCapacity.__new__(FreeCapacity)
+        copy.view, copy.slots = self.view, self.slots
+        copy.cpu_milli, copy.memory_mib = self.cpu_milli, self.memory_mib
+        copy.units = {kind: list(units) for kind, units in self.units.items()}
+        return copy
 
     def allows(self, group: ProcessGroup, access: Access) -> bool:
-        """Whether the user may use this node, and the group's placement admits it."""
+        """Whether the user may use this node and the group's placement allows it."""
         if self.view.id in access.closed_nodes:
             return False
         return group.placement is None or group.placement.allows(self.view.name, self.view.labels)
 
     def free(self, kind: str, access: Access) -> int:
-        """How many units of the kind are left that the user may use."""
+        """Count the units of the kind that are left and that the user may use."""
         if kind == ANY_GPU:
             return sum(self.free(each, access) for each in self.units)
         units = self.units.get(kind, ())
@@ -77,7 +76,7 @@ class Room:
         return sum((self.view.id, unit) not in access.closed_units for unit in units)
 
     def fits(self, group: ProcessGroup, access: Access) -> bool:
-        """Whether one process of the group, at its least, can run in what is left."""
+        """Whether the minimum of one process of the group fits into what is left."""
         if self.slots < 1 or not self.allows(group, access):
             return False
         if (group.cpu_milli or 0) > self.cpu_milli or (group.memory_mib or 0) > self.memory_mib:
@@ -91,8 +90,8 @@ class Room:
         any_gpu = sum(need.low for need in group.gpus if need.kind == ANY_GPU)
         return any_gpu == 0 or self.free(ANY_GPU, access) >= named + any_gpu
 
-    def capacity(self, group: ProcessGroup, access: Access) -> int:
-        """How many processes of the group fit at their least, roughly."""
+    def count_fitting(self, group: ProcessGroup, access: Access) -> int:
+        """Estimate how many processes of the group fit at their minimum."""
         if not self.fits(group, access):
             return 0
         limits = [self.slots, *(self.free(need.kind, access) // need.low for need in group.gpus)]
@@ -103,21 +102,21 @@ class Room:
         return min(limits)
 
     def take(self, group: ProcessGroup, named: Set[str], access: Access) -> Share:
-        """Take what one process of the group needs at its least; `fits` must have said so.
+        """Take the minimum of one process of the group; the caller has checked `fits`.
 
-        `named` are the kinds that the request asks for by name: `gpu` leaves them while it can.
+        `named` are the kinds that the request asks for by name: `gpu` avoids them while it can.
         """
         self.slots -= 1
         self.cpu_milli -= group.cpu_milli or 0
         self.memory_mib -= group.memory_mib or 0
         units: list[tuple[str, str]] = []
-        # Named kinds first, or `gpu` could take what a name needs.
+        # Named kinds first, or `gpu` could take units that a named need requires.
         for need in sorted(group.gpus, key=lambda need: need.kind == ANY_GPU):
             units += self.take_units(need, need.low, named, access)
         return Share(group.cpu_milli, group.memory_mib, tuple(units))
 
     def take_units(self, need: Need, count: int, named: Set[str], access: Access) -> list[tuple[str, str]]:
-        """Up to `count` more units for the need."""
+        """Take up to `count` more units for the need."""
         taken: list[tuple[str, str]] = []
         while len(taken) < count:
             kind = self._best_kind(need.kind, named, access)
@@ -129,7 +128,7 @@ class Room:
         return taken
 
     def withhold(self, group: ProcessGroup, access: Access) -> None:
-        """Keep back for a waiting job what it names and may use, and a slot for each of its processes."""
+        """Keep what a waiting job names and may use, and a slot for each of its processes."""
         self.slots -= min(self.slots, group.count.low)
         for need in group.gpus:
             for kind in list(self.units) if need.kind == ANY_GPU else [need.kind]:
@@ -140,8 +139,8 @@ class Room:
         if group.memory_mib:
             self.memory_mib = 0
 
-    def give(self, share: Share) -> None:
-        """Take a share that was found elsewhere out of this room."""
+    def subtract(self, share: Share) -> None:
+        """Take a share that was placed on a copy of this capacity."""
         self.slots -= 1
         self.cpu_milli -= share.cpu_milli or 0
         self.memory_mib -= share.memory_mib or 0
@@ -160,6 +159,6 @@ class Room:
     def _best_kind(self, kind: str, named: Set[str], access: Access) -> str | None:
         if kind != ANY_GPU:
             return kind if self.free(kind, access) else None
-        # From the most plentiful kind, so that rare ones stay free for who asks by name.
+        # From the most plentiful kind, so that rare ones stay free for requests that name them.
         free = {each: count for each in sorted(self.units) if (count := self.free(each, access))}
         return max(free, key=lambda name: (name not in named, free[name]), default=None)

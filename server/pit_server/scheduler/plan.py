@@ -1,13 +1,13 @@
-"""One pass over the queue: first come, first served, all or nothing, and nobody is overtaken to his harm."""
+"""One pass over the queue: first come, first served; all or nothing; no job is starved by those behind it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from pit_grammar import Request
-from pit_server.scheduler.capacity import EVERYTHING, Access, NodeView, Room
-from pit_server.scheduler.fit import ProcessPlacement, fit
-from pit_server.scheduler.lack import add_troubles, describe_lack, refuse_reason
+from pit_server.scheduler.capacity import EVERYTHING, Access, FreeCapacity, NodeView
+from pit_server.scheduler.explain import add_troubles, describe_shortage, refusal_reason
+from pit_server.scheduler.placement import ProcessPlacement, fit
 
 
 class Waiting(NamedTuple):
@@ -25,12 +25,12 @@ class JobPlacement:
 
 
 class Reason(NamedTuple):
-    """Why a job waits; `{job}` in the text stands for the one it waits behind, which not all may know."""
+    """Why a job waits. `{job}` in the text stands for the job ahead, which not every reader may see."""
 
     text: str
     behind: int | None = None
 
-    def tell(self, *, names_job: bool = True) -> str:
+    def render(self, *, names_job: bool = True) -> str:
         return self.text.replace("{job}", f"job {self.behind}" if names_job else "somebody else's job")
 
 
@@ -40,14 +40,14 @@ class Plan:
     reasons: Mapping[int, Reason]  # why each of the others waits
 
 
-def plan(queue: Iterable[Waiting], nodes: Sequence[NodeView], idle: Sequence[NodeView] = ()) -> Plan:
-    """Place what fits of the queue, in its order; `idle` is what all nodes had if nothing ran.
+def plan(queue: Iterable[Waiting], views: Sequence[NodeView], idle: Sequence[NodeView] = ()) -> Plan:
+    """Place what fits of the queue, in its order; `idle` is what all nodes would have if nothing ran.
 
-    A job that does not fit withholds what it names from all behind it, on every node where it
-    might run: they start only if they need nothing that it waits for, so it cannot starve.
+    A job that does not fit withholds what it names from all jobs behind it, on every node where it
+    might run. They start only if they need nothing that it waits for, so it cannot starve.
     """
-    rooms = {node.id: Room(node) for node in nodes}  # what is free for all
-    offer = {node.id: Room(node) for node in nodes}  # what those ahead leave to the next
+    free = {view.id: FreeCapacity(view) for view in views}  # without what this pass has placed
+    offered = {view.id: FreeCapacity(view) for view in views}  # also without what jobs ahead withhold
     placements = []
     reasons: dict[int, Reason] = {}
     # A request that did not fit will not fit later in the pass.
@@ -56,21 +56,23 @@ def plan(queue: Iterable[Waiting], nodes: Sequence[NodeView], idle: Sequence[Nod
         if (request, access) in known:
             reasons[number] = known[request, access]
             continue
-        placed = fit(request, offer, access)
+        placed = fit(request, offered, access)
         if placed is not None:
             for placement in placed:
-                rooms[placement.node_id].give(placement.share)
+                free[placement.node_id].subtract(placement.share)
             placements.append(JobPlacement(number, placed))
             continue
-        # What became impossible since it was accepted is told as such.
-        impossible = refuse_reason(request, idle, access) if idle else ""
-        lack = impossible or describe_lack(request, rooms, access, idle)
-        reasons[number] = Reason(add_troubles(lack, request, idle, access)) if lack else _behind(reasons)
+        # The request may have become impossible since it was accepted.
+        impossible = refusal_reason(request, idle, access) if idle else ""
+        shortage = impossible or describe_shortage(request, free, access, idle)
+        reasons[number] = (
+            Reason(add_troubles(shortage, request, idle, access)) if shortage else _behind(reasons)
+        )
         known[request, access] = Reason("waits behind {job}, which needs the same", number)
         for group in request.groups:
-            for room in offer.values():
-                if room.allows(group, access):
-                    room.withhold(group, access)
+            for node in offered.values():
+                if node.allows(group, access):
+                    node.withhold(group, access)
     return Plan(tuple(placements), reasons)
 
 

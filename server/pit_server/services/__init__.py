@@ -1,1 +1,1 @@
-"""The rules: what may happen to jobs, processes, nodes and people."""
+"""The rules: what may happen to jobs, processes, nodes and users."""

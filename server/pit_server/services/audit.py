@@ -1,14 +1,14 @@
-"""The audit: who did what when, written with the deed itself and never changed."""
+"""The audit: who did what when; written in the same transaction as the change, and never altered."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
+from pit_protocol.answers.users import AuditEntry
 from pit_protocol.problem import Problem
 from pit_server.db.models import Audit
-from pit_server.services.inputs import parse_number, storable
+from pit_server.services.validation import parse_number, storable
 
 NOBODY = "-"
 MAX_ROWS = 1_000
@@ -18,15 +18,21 @@ FILTERS = {"actor", "object", "limit", "before"}
 
 
 def note(
-    session: Session, actor: str, act: str, thing: str, *, now: float, detail: str = "", address: str = ""
+    session: Session, actor: str, action: str, thing: str, *, now: float, detail: str = "", address: str = ""
 ) -> None:
-    """Write one entry; `thing` is what it was done to, such as `user:anna`. Secrets do not belong here."""
-    entry = {"actor": actor, "act": act, "object": thing, "detail": detail[:MAX_DETAIL], "address": address}
+    """Write one entry; `thing` is the object, such as `user:anna`. Must not contain secrets."""
+    entry = {
+        "actor": actor,
+        "act": action,
+        "object": thing,
+        "detail": detail[:MAX_DETAIL],
+        "address": address,
+    }
     session.execute(insert(Audit).values(at=now, **{name: storable(text) for name, text in entry.items()}))
 
 
-def entries(session: Session, filters: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The newest entries first."""
+def entries(session: Session, filters: Mapping[str, str]) -> list[AuditEntry]:
+    """List entries, the newest first."""
     if unknown := sorted(set(filters) - FILTERS):
         known = ", ".join(sorted(FILTERS))
         raise Problem(
@@ -39,6 +45,7 @@ def entries(session: Session, filters: Mapping[str, str]) -> list[dict[str, Any]
     if "before" in filters:
         query = query.where(Audit.id < int(parse_number("before", filters["before"])))
     limit = int(parse_number("limit", filters["limit"])) if "limit" in filters else DEFAULT_ROWS
-    columns = ("id", "at", "actor", "act", "object", "detail", "address")
     rows = session.execute(query.limit(min(limit, MAX_ROWS))).scalars()
-    return [{name: getattr(row, name) for name in columns} for row in rows]
+    return [
+        AuditEntry(row.id, row.at, row.actor, row.act, row.object, row.detail, row.address) for row in rows
+    ]

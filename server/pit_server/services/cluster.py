@@ -10,12 +10,12 @@ CLUSTER_ID = "cluster"
 
 
 def lock(session: Session) -> None:
-    """Let what only one may do at a time wait for its turn, until this transaction ends."""
+    """Serialize transactions that must not run concurrently, until this one ends."""
     session.get(Fact, CLUSTER_ID, with_for_update=True)
 
 
 def find_id(session: Session) -> str:
-    """The cluster's id, made at the first start."""
+    """The cluster's id; created at the first start."""
     fact = session.get(Fact, CLUSTER_ID)
     if fact is None:
         fact = Fact(name=CLUSTER_ID, value=secrets.token_hex(6))

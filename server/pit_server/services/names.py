@@ -1,22 +1,21 @@
-"""Names that people give to things."""
+"""Names of users, groups, nodes and aliases: what is allowed, and errors about them."""
 
 import re
 from collections.abc import Sequence
 
 from pit_protocol.problem import Problem
+from pit_server.scheduler import kinds
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{1,31}")
-# A kind's name in a request: what the request language reads as one word.
+# A kind's name in a request: one word of the request language.
 ALIAS = re.compile(r"[a-z][a-z0-9._-]{0,63}")
-RESERVED = {"me", "all", "current", "head", "home", "shared", "gpu", "cpu", "mem", "port"}
+RESERVED = {"me", "all", "current", "head", "home", "shared", *kinds.RESERVED}
 
 
 def check_name(kind: str, name: str) -> None:
-    """Raise a Problem unless a thing of this kind may be called so."""
+    """Raise a Problem unless an object of this kind may have this name."""
     if name in RESERVED:
-        raise Problem(
-            "reserved_name", f"{name} means something else and cannot be the name of {a(kind)}", status=422
-        )
+        raise Problem("reserved_name", f"{name} is reserved and cannot be the name of {a(kind)}", status=422)
     if not (ALIAS if kind == "alias" else NAME).fullmatch(name):
         dots = ", dots" if kind == "alias" else ""
         shortest, longest = (1, 64) if kind == "alias" else (2, 32)
@@ -46,7 +45,7 @@ def in_use(thing: str, why: str, way_out: str) -> Problem:
 
 
 def jobs(numbers: Sequence[int]) -> str:
-    """`job 6 has` or `jobs 6, 7 have`, to go on with what they have or not."""
+    """`job 6 has` or `jobs 6, 7 have`, as the beginning of a sentence."""
     if len(numbers) == 1:
         return f"job {numbers[0]} has"
     return f"jobs {some([str(number) for number in numbers])} have"

@@ -1,4 +1,4 @@
-"""Properties of things, as users type them: which there are, who may set them, how they are read."""
+"""Properties of users, groups, nodes, jobs and aliases: who may set them and how they are parsed."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -7,20 +7,20 @@ from typing import Any
 
 from pit_protocol.problem import Problem
 from pit_server.services import names as names_of
-from pit_server.services.inputs import check_text
-from pit_server.services.rights import Act
+from pit_server.services.users.permissions import Action
+from pit_server.services.validation import check_text
 
 MAX_TEXT = 200
 MAX_EMAIL = 254
 UNITS_MIB = {"M": 1, "G": 1024, "T": 1024 * 1024}
-MOST_DIGITS = 10  # of a number: uids of directories are large
+MOST_DIGITS = 10  # directory services use large uids
 
 
 @dataclass(frozen=True)
 class Property:
     name: str  # ending in a dot: any name may follow
     read: Callable[[str, str], Any]  # the property's full name and the text -> the value
-    act: Act | None = None  # who may set it, where not all that may call the route
+    action: Action | None = None  # the permission to set it; None: all who may call the route
     is_mandatory: bool = False
 
     def matches(self, name: str) -> bool:
@@ -30,11 +30,9 @@ class Property:
 
 
 def read_all(
-    kind: str, known: Sequence[Property], given: Any, *, is_new: bool = False
+    kind: str, known: Sequence[Property], given: Mapping[str, str], *, is_new: bool = False
 ) -> list[tuple[Property, str, Any]]:
-    """Read `{property: text}`; unknown, missing and odd ones raise a Problem that says what is right."""
-    if not isinstance(given, Mapping):
-        raise Problem("bad_field", "field 'set' must be an object", status=422)
+    """Parse `{property: text}`; unknown, missing and invalid ones raise a Problem that says what is valid."""
     found = []
     for name, text in given.items():
         match = next((prop for prop in known if prop.matches(name)), None)
@@ -46,8 +44,6 @@ def read_all(
                 f"it has: {names}",
                 status=422,
             )
-        if not isinstance(text, str):
-            raise Problem("bad_field", f"the value of {name} must be a text", status=422)
         found.append((match, name, match.read(name, text)))
     missing = [prop.name for prop in known if prop.is_mandatory and prop.name not in given] if is_new else []
     if missing:
@@ -55,7 +51,7 @@ def read_all(
             "missing_property", f"{names_of.a(kind)} needs {missing[0]}", f"write {missing[0]}=…", status=422
         )
     if not found and not is_new:
-        raise Problem("nothing_to_set", "nothing is given to set", "write property=value", status=422)
+        raise Problem("nothing_to_set", "no property is given", "write property=value", status=422)
     return found
 
 
@@ -89,7 +85,7 @@ def read_yes_no(name: str, text: str) -> bool:
 
 
 def read_raw(_name: str, text: str) -> str:
-    """As it is: a password is judged where it is hashed, and shown nowhere."""
+    """Return the text unchanged: a password is checked where it is hashed."""
     return text
 
 

@@ -1,1 +1,1 @@
-"""What the head keeps in files: trees, logs, uploads, git mirrors. No database here."""
+"""What the head stores in files: trees, logs, uploads, git mirrors. No database here."""

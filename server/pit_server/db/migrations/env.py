@@ -8,7 +8,7 @@ context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=Base.metadata,
     render_as_batch=True,
-    transactional_ddl=True,  # on SQLite, too: a head killed meanwhile leaves the old tables whole
+    transactional_ddl=True,  # on SQLite, too: a head killed during a migration leaves the old tables intact
 )
 with context.begin_transaction():
     context.run_migrations()

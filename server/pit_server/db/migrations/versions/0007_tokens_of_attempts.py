@@ -9,6 +9,6 @@ down_revision = "0006"
 
 def upgrade() -> None:
     key = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-    # No foreign key: for that, SQLite would have to make the table anew.
+    # No foreign key, because SQLite would have to rebuild the table.
     op.add_column("token", sa.Column("attempt_id", key, nullable=True))
     op.create_index("token_by_attempt", "token", ["attempt_id"])

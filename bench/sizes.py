@@ -1,0 +1,52 @@
+"""The sizes of each benchmark."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The defaults are what `make bench` reports."""
+
+    client_starts: int = 20
+    first_lines: int = 100
+    short_jobs: int = 200
+    waiting_jobs: int = 10_000
+    submissions: int = 200  # while those jobs wait
+    status_calls: int = 10
+    snapshot_files: int = 10_000
+    snapshots: int = 15
+    ready_trees: int = 5
+    binaries: int = 10
+    binary_bytes: int = 10_000_000
+    container_starts: int = 15
+    log_bytes: int = 1_000_000_000
+    idle_containers: int = 50
+    settle_s: float = 3.0  # before the idle worker is measured
+    idle_s: float = 10.0
+    large_bytes: int = 1_000_000_000
+    small_files: int = 10_000
+    copies: int = 5
+
+
+# Only checks that every benchmark runs. Its figures mean nothing.
+SMOKE = Sizes(
+    client_starts=2,
+    first_lines=2,
+    short_jobs=3,
+    waiting_jobs=20,
+    submissions=3,
+    status_calls=2,
+    snapshot_files=50,
+    snapshots=2,
+    ready_trees=1,
+    binaries=2,
+    binary_bytes=100_000,
+    container_starts=2,
+    log_bytes=1_000_000,
+    idle_containers=2,
+    settle_s=0.1,
+    idle_s=0.5,
+    large_bytes=2_000_000,
+    small_files=50,
+    copies=1,
+)

@@ -1,0 +1,1 @@
+"""What users type: options, entities, properties, variables, paths on the head."""

@@ -1,0 +1,53 @@
+"""The options of a job on the command line, made from their table."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from pit.args.options import job_number
+from pit_protocol.job_options import JOB, OPTIONS, Option, check_text
+from pit_protocol.problem import Problem
+
+
+def job_options(*, rerun: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the options of a job to a command; it gets those that were given as the dict `given`."""
+    added = {name: option for name, option in OPTIONS.items() if option.on_rerun or not rerun}
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def with_options(**values: Any) -> Any:
+            context = click.get_current_context()
+            given = {}
+            for name in added:
+                value = values.pop(name)
+                if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+                    given[name] = value
+            return command(given=given, **values)
+
+        decorated: Callable[..., Any] = with_options
+        for name, option in reversed(added.items()):
+            decorated = _click_option(name, option)(decorated)
+        return decorated
+
+    return decorate
+
+
+def _click_option(name: str, option: Option) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    if not option.metavar:
+        return click.option(*option.flags, name, is_flag=True, help=option.help)
+    kind = job_number if option.metavar == JOB else _text(name)
+    return click.option(*option.flags, name, metavar=option.metavar, type=kind, help=option.help)
+
+
+def _text(name: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        try:
+            check_text(name, text)
+        except Problem as problem:
+            raise click.BadParameter(problem.message) from None
+        return text
+
+    return parse

@@ -1,0 +1,1 @@
+"""Jobs from the client's side: submit, upload, follow the log."""

@@ -1,0 +1,1 @@
+"""Logging in: the dialog, trust on first use, and an open session with a head."""

@@ -1,0 +1,1 @@
+"""From a work tree to a git tree with every file byte for byte."""

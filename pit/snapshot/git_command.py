@@ -1,0 +1,142 @@
+"""Run git in a work tree without the user's hooks, monitors and caches."""
+
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from pit_protocol.problem import Problem
+
+# Without git installed, GitPython would fail at import; `GitCommand.run` raises a better error.
+os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
+
+import git
+
+# Variables that git sets when it runs pit, for example from a hook. They would point pit at the user's index.
+for _name in (
+    *("GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_NAMESPACE"),
+    *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_QUARANTINE_PATH"),
+    *("GIT_GRAFT_FILE", "GIT_SHALLOW_FILE", "GIT_REPLACE_REF_BASE", "GIT_NO_REPLACE_OBJECTS"),
+):
+    os.environ.pop(_name, None)
+
+# The user's hooks and file system monitor must not run, and an index must be one file.
+_NO_HOOKS = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.safecrlf=false")
+_NO_CACHES = (
+    "-c",
+    "core.splitIndex=false",
+    "-c",
+    "core.untrackedCache=false",
+    "-c",
+    "advice.addEmbeddedRepo=false",
+)
+# Ignore `git replace`: the head knows only the original objects. Fetch nothing: objects that a partial
+# clone does not have are not in the work tree either.
+_ENV = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_NO_LAZY_FETCH": "1"}
+_MISSING = re.compile(
+    r"(?:missing \w+ object|unable to read(?: tree)?|could not fetch|bad \w+ object|invalid object \d+)"
+    r" [('\"]?([0-9a-f]{40})"
+)
+
+
+class GitCommand:
+    """Git in the directory `top`; pit runs git only through this class."""
+
+    def __init__(self, top: Path) -> None:
+        self.top = top
+        self._git = git.Git(str(top))
+
+    def run(
+        self,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+        stdin: BinaryIO | bytes | None = None,
+        stdout: BinaryIO | None = None,
+        warn: Callable[[str], None] = lambda _: None,
+    ) -> bytes:
+        """Return git's stdout unchanged and pass its warnings to `warn`; raise a Problem with git's error."""
+        # Bytes, not stripped: a file name need not be UTF-8 and may end with a newline.
+        try:
+            with _as_file(stdin) as file:
+                _, printed, stderr = self._git.execute(
+                    ["git", *_NO_HOOKS, *_NO_CACHES, *arguments],
+                    env={**_ENV, **(env or {})},
+                    istream=file,
+                    output_stream=stdout,
+                    stdout_as_string=False,
+                    strip_newline_in_stdout=False,
+                    with_extended_output=True,
+                )
+        except git.GitCommandNotFound:
+            raise Problem(
+                "no_git", "git is not installed on this machine", "install git 2.25 or newer"
+            ) from None
+        except git.GitCommandError as error:
+            raise _git_problem(arguments, error) from error
+        if stderr:
+            warn(stderr if isinstance(stderr, str) else stderr.decode("utf-8", "replace"))
+        return printed if isinstance(printed, bytes) else b""
+
+    def line(self, *arguments: str, env: Mapping[str, str] | None = None) -> str:
+        return self.run(*arguments, env=env).decode("utf-8", "surrogateescape").rstrip("\n")
+
+    def lines(self, *arguments: str) -> list[str]:
+        return self.line(*arguments).splitlines()
+
+    def get_line(self, *arguments: str) -> str | None:
+        """Like `line`, but return None when git exits with an error."""
+        try:
+            return self.line(*arguments)
+        except Problem:
+            return None
+
+
+def find_work_tree(start: Path) -> Path:
+    """The top directory of the work tree around `start`; raise a Problem if there is none."""
+    try:
+        with git.Repo(start, search_parent_directories=True) as repo:
+            top = repo.working_tree_dir
+    except (git.InvalidGitRepositoryError, git.NoSuchPathError):
+        raise Problem(
+            "no_project",
+            f"{start} is not in a git repository",
+            "run `git init`, or send the directory as it is with `pit run -a`",
+        ) from None
+    if top is None:
+        raise Problem("no_project", f"{start} is in a bare git repository", "change to one of its work trees")
+    return Path(top)
+
+
+def missing_object(name: str) -> Problem:
+    return Problem(
+        "not_whole",
+        f"object {name[:12]} is missing from this repository (a partial clone, or damaged)",
+        "`git fetch --refetch --no-filter` fetches every object that the remote has",
+    )
+
+
+@contextmanager
+def _as_file(stdin: BinaryIO | bytes | None) -> Iterator[BinaryIO | None]:
+    if not isinstance(stdin, bytes):
+        yield stdin
+        return
+    with tempfile.TemporaryFile() as file:
+        file.write(stdin)
+        file.seek(0)
+        yield file
+
+
+def _git_problem(arguments: Sequence[str], error: git.GitCommandError) -> Problem:
+    stderr = error.stderr.decode("utf-8", "replace") if isinstance(error.stderr, bytes) else str(error.stderr)
+    # GitPython wraps git's stderr as `stderr: '…'`.
+    text = stderr.strip().removeprefix("stderr:").strip().strip("'").strip()
+    if missing := _MISSING.search(text):
+        return missing_object(missing[1])
+    lines = [line for line in text.splitlines() if not line.startswith("warning: ")] or text.splitlines()
+    sentences = [line.removeprefix("fatal: ").removeprefix("error: ") for line in lines]
+    first = sentences[0] if sentences else f"exit code {error.status}"
+    verb = next(word for word in arguments if not word.startswith("-") and "=" not in word)
+    return Problem("git", f"`git {verb}`: {first}", "\n".join(sentences[1:5]))

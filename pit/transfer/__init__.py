@@ -1,0 +1,1 @@
+"""Copying files between this machine and the head."""

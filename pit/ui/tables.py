@@ -1,0 +1,106 @@
+"""Tables: coloured and fitted to the width on a terminal, plain and stable in a pipe.
+
+`rich` is imported only for a terminal; in a pipe it would double the run time.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+GAP = 2
+MIN_WIDTH = 8  # of a flexible column
+
+Row = Sequence[str]
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    right: bool = False
+    flexible: bool = False  # may be truncated on a narrow terminal
+    styles: Mapping[str, str] = field(default_factory=dict)  # cell -> colour
+
+
+@dataclass(frozen=True)
+class Section:
+    """Rows under a title; `more` is the number of rows not shown."""
+
+    title: str
+    rows: Sequence[Row]
+    more: int = 0
+
+
+def render_plain(columns: Sequence[Column], sections: Sequence[Section]) -> str:
+    """The table as text that does not depend on the terminal."""
+    rows = [[column.name for column in columns], *(row for section in sections for row in section.rows)]
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    aligned = zip(columns, widths, strict=True)
+    line = (" " * GAP).join(f"{{:{'>' if column.right else '<'}{width}}}" for column, width in aligned).format
+    lines = [line(*rows[0]).rstrip()]
+    for section in sections:
+        if section.title:
+            lines.append(section.title)
+        lines += [line(*row).rstrip() for row in section.rows]
+        if section.more:
+            lines.append(more_line(section.more))
+    return "\n".join(lines)
+
+
+def render_rich(columns: Sequence[Column], sections: Sequence[Section], width: int) -> "RenderableType":
+    """The table for a terminal of `width` cells."""
+    from rich.console import Group
+    from rich.text import Text
+
+    rows = [row for section in sections for row in section.rows]
+    widths = _fit(columns, rows, width)
+    parts: list[RenderableType] = [_grid(columns, widths, (), show_header=True)]
+    for section in sections:
+        if section.title:
+            parts.append(Text(section.title, style="bold"))
+        if section.rows:
+            parts.append(_grid(columns, widths, section.rows, show_header=False))
+        if section.more:
+            parts.append(Text(more_line(section.more), style="dim"))
+    return Group(*parts)
+
+
+def more_line(count: int) -> str:
+    return f"… and {count:,} more"
+
+
+def _fit(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[int]:
+    """The width of each column; flexible columns share the space that the others leave."""
+    from rich.cells import cell_len
+
+    widths = [
+        max([len(column.name), *(cell_len(row[i]) for row in rows)]) for i, column in enumerate(columns)
+    ]
+    flexible = [i for i, column in enumerate(columns) if column.flexible]
+    left = width - sum(widths[i] for i in range(len(columns)) if i not in flexible) - GAP * (len(columns) - 1)
+    # The narrowest first, so that the others can use the space it does not need.
+    for done, i in enumerate(sorted(flexible, key=lambda i: widths[i])):
+        widths[i] = max(MIN_WIDTH, min(widths[i], left // (len(flexible) - done)))
+        left -= widths[i]
+    return widths
+
+
+def _grid(
+    columns: Sequence[Column], widths: Sequence[int], rows: Sequence[Row], *, show_header: bool
+) -> "Table":
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(
+        box=None, show_header=show_header, padding=(0, GAP, 0, 0), pad_edge=False, header_style="dim"
+    )
+    for column, width in zip(columns, widths, strict=True):
+        justify = "right" if column.right else "left"
+        grid.add_column(column.name, width=width, no_wrap=True, overflow="ellipsis", justify=justify)  # type: ignore[arg-type]
+    for row in rows:
+        cells = zip(columns, row, strict=True)
+        grid.add_row(*(Text(cell, style=column.styles.get(cell, "")) for column, cell in cells))
+    return grid

@@ -1,0 +1,56 @@
+"""Render and parse times and ages, in the user's time zone."""
+
+import re
+from datetime import datetime, timedelta
+
+MINUTE, HOUR, DAY = 60, 3600, 86400
+_AGE = re.compile(r"(\d+)([smhdw])")
+_UNITS = {"s": 1, "m": MINUTE, "h": HOUR, "d": DAY, "w": 7 * DAY}
+_FORMATS = ("%Y", "%Y-%m", "%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S")
+
+
+def local_time(at: float) -> str:
+    return datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def get_local_time(at: float | None) -> str:
+    return "-" if at is None else local_time(at)
+
+
+def get_local_date(at: float | None) -> str:
+    return get_local_time(at)[:10]
+
+
+def short_age(seconds: float) -> str:
+    """An age in at most two units: `12s`, `3m`, `2h 5m`, `4d`."""
+    whole = max(0, int(seconds))
+    if whole < MINUTE:
+        return f"{whole}s"
+    if whole < HOUR:
+        return f"{whole // MINUTE}m"
+    if whole < DAY:
+        hours, minutes = whole // HOUR, whole % HOUR // MINUTE
+        return f"{hours}h {minutes}m" if minutes else f"{hours}h"
+    return f"{whole // DAY}d"
+
+
+def parse_time(text: str, now: float) -> float:
+    """Parse `2026-04`, `2026-04-01 17:05` or `90m` (ago) to seconds since 1970; raise ValueError."""
+    age = _AGE.fullmatch(text.strip())
+    try:
+        if age:
+            ago = timedelta(seconds=int(age[1]) * _UNITS[age[2]])
+            return (datetime.fromtimestamp(now) - ago).timestamp()
+        for form in _FORMATS:
+            if moment := _moment(text.strip().replace("T", " "), form):
+                return moment.timestamp()
+    except OverflowError:
+        pass
+    raise ValueError(f"{text!r} is not a time: write 2026-04-01, '2026-04-01 17:05' or an age such as 90m")
+
+
+def _moment(text: str, form: str) -> datetime | None:
+    try:
+        return datetime.strptime(text, form)
+    except ValueError:
+        return None

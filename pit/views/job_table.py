@@ -1,0 +1,60 @@
+"""The table of jobs that `pit status` and `pit show jobs` print."""
+
+from pit.ui.sanitize import sanitize
+from pit.ui.tables import Column, Section
+from pit.ui.times import short_age
+from pit_protocol.answers.jobs import JobSummary, Status
+
+STATE_STYLES = {
+    "PRE": "cyan",
+    "WAI": "yellow",
+    "STA": "cyan",
+    "RUN": "green",
+    "STG": "magenta",
+    "SUC": "green",
+    "FAI": "bold red",
+    "STP": "magenta",
+    "LOS": "red",
+    "TIM": "red",
+}
+JOB_COLUMNS = (
+    Column("JOB", right=True),
+    Column("S", styles=STATE_STYLES),
+    Column("SINCE"),
+    Column("UC%", right=True),
+    Column("UM%", right=True),
+    Column("USER"),
+    Column("TITLE", flexible=True),
+    Column("RESOURCE", flexible=True),
+)
+
+
+def job_row(job: JobSummary, now: float) -> tuple[str, ...]:
+    return (
+        str(job.number),
+        sanitize(job.letters),
+        short_age(now - job.since),
+        _percent(job.gpu_percent),
+        _percent(job.memory_percent),
+        sanitize(job.user),
+        sanitize(job.title),
+        sanitize(job.request),
+    )
+
+
+def status_sections(status: Status, now: float) -> list[Section]:
+    """Running, waiting and done jobs; empty sections are left out."""
+    sections = []
+    for name, jobs, total in (
+        ("Running", status.running, status.totals.running),
+        ("Waiting", status.waiting, status.totals.waiting),
+        ("Done", status.done, status.totals.done),
+    ):
+        more = max(0, total - len(jobs))
+        if jobs or more:
+            sections.append(Section(name, [job_row(job, now) for job in jobs], more))
+    return sections
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f}"

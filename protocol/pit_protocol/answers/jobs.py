@@ -1,0 +1,148 @@
+"""Jobs: summaries, records, `pit status`, logs, GPU use, and what differs between two of them."""
+
+from msgspec import field
+
+from pit_protocol.job_options import JobOptions
+from pit_protocol.submission import Snapshot
+from pit_protocol.wire import Answer, Float, Int
+
+
+class JobSummary(Answer, frozen=True):
+    """A row of a list of jobs."""
+
+    number: Int
+    title: str
+    user: str
+    request: str
+    state: str
+    outcome: str | None
+    letters: str  # three, as `pit status` shows them
+    reason: str  # why it ended, or what it waits for
+    created_at: Float
+    since: Float  # when it came into its state
+    gpu_percent: Float | None  # None: nothing was measured
+    memory_percent: Float | None
+
+
+class StoredOptions(JobOptions, frozen=True, forbid_unknown_fields=False):
+    """The options that a job was submitted with."""
+
+
+class JobSnapshot(Snapshot, frozen=True, forbid_unknown_fields=False):
+    """A job's code as submitted, and how much of it was not committed."""
+
+    dirty: bool | None = None  # None: the project has no commits
+    diff_files: Int | None = None  # None: not counted yet, the job is still preparing
+    diff_added: Int | None = None
+    diff_removed: Int | None = None
+
+
+class JobEvent(Answer, frozen=True):
+    at: Float
+    event: str
+    from_state: str | None = field(name="from")
+    to_state: str = field(name="to")
+    actor: str
+    reason: str
+    process: str | None  # `0.1`; None: it is about the whole job
+
+
+class JobProcess(Answer, frozen=True):
+    group: Int
+    index: Int
+    rank: Int
+    node: str
+    host: str
+    state: str
+    exit_code: Int | None
+    signal: Int | None
+    killed_by: str | None
+    oom: bool
+    image: str | None  # that it ran in, by digest
+    reason: str
+    started_at: Float | None
+    ended_at: Float | None
+    resources: list[str]
+
+
+class JobRecord(JobSummary, frozen=True):
+    """One job with all that is known of it."""
+
+    keep: bool
+    options: StoredOptions
+    attempt: Int
+    groups: list[str]  # that it is shared with
+    snapshot: JobSnapshot
+    reruns: Int | None
+    variables: list[str]  # names alone
+    result: str | None
+    events: list[JobEvent]
+    processes: list[JobProcess]
+
+
+class JobList(Answer, frozen=True):
+    jobs: list[JobSummary]
+    total: Int  # that match the filter, on all pages
+
+
+class JobRemoved(Answer, frozen=True):
+    number: Int
+
+
+class Totals(Answer, frozen=True):
+    running: Int
+    waiting: Int
+    done: Int
+
+
+class Status(Answer, frozen=True):
+    """What `pit status` shows; the lists may be cut, the totals are not."""
+
+    revision: Int
+    running: list[JobSummary]
+    waiting: list[JobSummary]
+    done: list[JobSummary]
+    totals: Totals
+
+
+class LogLine(Answer, frozen=True):
+    at: Float
+    source: str  # `head`, `prepare` or `worker <rank>`
+    text: str
+
+
+class LogBatch(Answer, frozen=True):
+    lines: list[LogLine]
+    cursor: str  # opaque; the next batch begins there
+    ended: bool  # no more lines will come after these
+
+
+class ProcessUsage(Answer, frozen=True):
+    process: str  # `0.1`
+    samples: list[tuple[Float, Float, Float]]  # at, percent of GPU time, percent of GPU memory
+
+
+class GpuUsage(Answer, frozen=True):
+    processes: list[ProcessUsage]
+
+
+class VariablesDiff(Answer, frozen=True):
+    """Names of variables by how two jobs differ in them."""
+
+    removed: list[str]  # only the first job has them
+    added: list[str]  # only the second job has them
+    changed: list[str]
+    unknown: list[str]  # not compared: the jobs are of different users
+
+
+class FileChange(Answer, frozen=True):
+    path: str
+    added: Int | None  # None: a binary file
+    removed: Int | None
+
+
+class DiffStat(Answer, frozen=True):
+    files: Int
+    added: Int
+    removed: Int
+    changes: list[FileChange]  # may be cut

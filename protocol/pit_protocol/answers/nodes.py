@@ -1,0 +1,84 @@
+"""Nodes, their resources, aliases of models, and what a node's worker gets."""
+
+from typing import Annotated
+
+from pit_protocol.wire import SECRET, Answer, Float, Int
+
+
+class NodeResource(Answer, frozen=True):
+    """One GPU, or another thing that a process gets as a whole."""
+
+    index: Int
+    model: str
+    kind: str
+    aliases: list[str]
+    unit: str
+    memory_mib: Int
+    pci: str
+    trouble: str  # why it is out of use, or empty
+    groups: list[str]  # that it is kept for
+    free: bool
+    job: Int | None  # that holds it; None: none, or the caller may not see the job
+
+
+class Node(Answer, frozen=True):
+    name: str
+    state: str
+    since: Float
+    epoch: Int  # how many sessions its worker began
+    address: str
+    cores: Int
+    memory_mib: Int
+    slots: Int
+    free_slots: Int
+    labels: dict[str, str]
+    groups: list[str]  # that it is kept for
+    runtime: str
+    trouble: str  # why it takes no new processes, or empty
+    resources: list[NodeResource]
+
+
+class NodeList(Answer, frozen=True):
+    nodes: list[Node]
+
+
+class NodeAdded(Answer, frozen=True):
+    node: Node
+    join_code: Annotated[str, SECRET]
+    expires_at: Float  # of the code
+
+
+class NodeRemoved(Answer, frozen=True):
+    name: str
+    lost: list[Int]  # jobs that are lost with it
+
+
+class Alias(Answer, frozen=True):
+    name: str
+    model: str
+
+
+class AliasList(Answer, frozen=True):
+    aliases: list[Alias]
+
+
+class Joined(Answer, frozen=True):
+    """What a machine gets that becomes a node."""
+
+    node: str
+    cluster: str
+    token: Annotated[str, SECRET]
+
+
+class AttemptToken(Answer, frozen=True):
+    """By which a job's processes reach their user's data."""
+
+    token: Annotated[str, SECRET]
+
+
+class FilesWritten(Answer, frozen=True):
+    written: Int
+
+
+class FilesRemoved(Answer, frozen=True):
+    removed: Int

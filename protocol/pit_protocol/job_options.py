@@ -1,0 +1,117 @@
+"""The options of a job, declared once.
+
+`pit run` and `pit rerun` get their command line options from this table; the submission contains
+them, the head checks and stores them, `pit show`, `pit diff` and the reference page read them. To add
+an option, add a field here.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, get_type_hints
+
+from pit_protocol.problem import Problem
+from pit_protocol.wire import Int, Message
+
+MAX_COMMAND = 128 * 1024
+MAX_IMAGE = 255
+MAX_COMMENT = 1000
+JOB = "N"  # metavar of an option whose value is the number of a job
+
+
+@dataclass(frozen=True)
+class Option:
+    flags: tuple[str, ...]  # on the command line
+    help: str
+    label: str  # in `pit show job:N`
+    metavar: str = ""  # empty: a flag
+    least: int = 1  # characters in a text
+    most: int = 0
+    unset: str = ""  # what `pit show` and `pit diff` print if it is not set
+    is_kept: bool = True  # `pit rerun` copies it from the old job
+    on_rerun: bool = False  # `pit rerun` has this option too
+    is_searchable: bool = False  # `pit show jobs NAME=PATTERN` finds jobs by it
+
+
+class JobOptions(Message, frozen=True):
+    """Settings of a job beyond its title, request, code and variables."""
+
+    command: Annotated[
+        str | None,
+        Option(
+            ("-d", "--direct"),
+            "Run these bash commands instead of .compute.",
+            "Command",
+            metavar="COMMANDS",
+            most=MAX_COMMAND,
+            unset=".compute",
+        ),
+    ] = None
+    image: Annotated[
+        str | None,
+        Option(
+            ("--image",),
+            "Run in this container image instead of the cluster's default.",
+            "Image",
+            metavar="NAME",
+            most=MAX_IMAGE,
+        ),
+    ] = None
+    private: Annotated[
+        bool, Option(("-p", "--private"), "Do not share the job with your groups.", "Private")
+    ] = False
+    continues: Annotated[
+        Int | None,
+        Option(
+            ("-c", "--continue"),
+            "Start with a copy of job N's keep directory.",
+            "Continues",
+            metavar=JOB,
+            is_kept=False,
+        ),
+    ] = None
+    comment: Annotated[
+        str,
+        Option(
+            ("--comment",),
+            "Keep this text with the job.",
+            "Comment",
+            metavar="TEXT",
+            least=0,
+            most=MAX_COMMENT,
+            on_rerun=True,
+            is_searchable=True,
+        ),
+    ] = ""
+
+    def kept(self) -> dict[str, Any]:
+        """Every option that `pit rerun` keeps, by name."""
+        return {name: getattr(self, name) for name, option in OPTIONS.items() if option.is_kept}
+
+    def shown(self, name: str) -> str:
+        """The value of one option as text; empty if it is not set."""
+        value = getattr(self, name)
+        if isinstance(value, bool):
+            return "yes" if value else OPTIONS[name].unset
+        return OPTIONS[name].unset if value is None or value == "" else str(value)
+
+
+def _declared() -> dict[str, Option]:
+    hints = get_type_hints(JobOptions, include_extras=True)
+    found = {}
+    for name in JobOptions.__struct_fields__:
+        found[name] = next(item for item in hints[name].__metadata__ if isinstance(item, Option))
+    return found
+
+
+OPTIONS = _declared()
+SEARCHABLE = tuple(name for name, option in OPTIONS.items() if option.is_searchable)
+
+
+def check_text(name: str, value: str) -> None:
+    """Refuse a text that is shorter or longer than its option allows."""
+    option = OPTIONS[name]
+    if not option.least <= len(value) <= option.most:
+        raise Problem(
+            f"bad_{name}",
+            f"{option.flags[-1]} takes {option.least:,} to {option.most:,} characters, not {len(value):,}",
+            status=422,
+        )

@@ -1,0 +1,1 @@
+"""What several programs of pit ask of the operating system."""

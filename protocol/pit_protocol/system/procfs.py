@@ -1,0 +1,30 @@
+"""Processes of this machine, as /proc shows them."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Stat(NamedTuple):
+    """The fields of /proc/<pid>/stat that pit uses; the first two identify a process."""
+
+    pid: int
+    start_time: int  # in clock ticks since boot
+    parent: int
+    session: int
+    state: str  # one letter; Z is a zombie
+
+
+def parse_stat(line: str) -> Stat:
+    # The name in parentheses may itself contain spaces and parentheses.
+    rest = line[line.rindex(")") + 2 :].split()
+    return Stat(int(line[: line.index("(")]), int(rest[19]), int(rest[1]), int(rest[3]), rest[0])
+
+
+def read_stat(pid: int) -> Stat | None:
+    """None if there is no such process."""
+    try:
+        # A process can give itself any name, so the text need not be UTF-8.
+        line = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return parse_stat(line) if line else None

@@ -1,0 +1,1 @@
+"""Parts that both ends of a connection share: certificates, tar streams, hashes, tunnels."""

@@ -1,0 +1,1 @@
+"""Shared by all routes: access control, audit, bodies, file responses."""

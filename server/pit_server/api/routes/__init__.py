@@ -1,0 +1,1 @@
+"""The routes, one noun per file: decode, call a service, encode."""

@@ -1,0 +1,58 @@
+"""Login, registration, and the caller's tokens."""
+
+import time
+
+from flask import Blueprint, request
+
+from pit_protocol.answers.users import AwaitingApproval, IssuedToken, TokenList, TokenRevoked
+from pit_protocol.problem import Problem
+from pit_protocol.request_bodies import Login, Registration
+from pit_server.api.http.audited import audited
+from pit_server.api.http.context import address, head, message
+from pit_server.api.http.guard import Role, allow, caller
+from pit_server.services.users import tokens
+
+blueprint = Blueprint("auth", __name__)
+MAX_BODY = 16 * 1024
+CURRENT = "current"
+
+
+@blueprint.post("/login")
+@allow(Role.ANYONE, max_bytes=MAX_BODY)
+def login() -> tuple[IssuedToken, int]:
+    return head().auth.log_in(message(Login), address(), now=time.time()), 201
+
+
+@blueprint.post("/users")
+@allow(Role.ANYONE, max_bytes=MAX_BODY)
+def register() -> tuple[IssuedToken | AwaitingApproval, int]:
+    wanted = message(Registration)
+    issued = head().auth.register(wanted, address(), now=time.time())
+    if issued is None:
+        text = f"an admin has to approve user {wanted.name}: `pit set user:{wanted.name} active=yes`"
+        return AwaitingApproval(wanted.name, text), 202
+    return issued, 201
+
+
+@blueprint.get("/tokens")
+@allow(Role.USER)
+def list_tokens() -> TokenList:
+    with head().database.read() as session:
+        return TokenList(tokens.records(session, caller(), request.args.get("user", "")))
+
+
+@blueprint.delete("/tokens/<token_id>")
+@allow(Role.USER)
+def revoke(token_id: str) -> TokenRevoked:
+    number = caller().token_id if token_id == CURRENT else _number(token_id)
+    with audited("revoke", f"token:{number}") as session:
+        tokens.revoke(session, caller(), number)
+    return TokenRevoked(number)
+
+
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or len(text) > 15:
+        raise Problem(
+            "no_such_token", f"there is no token {text[:40]}", "`pit show tokens` lists them", status=404
+        )
+    return int(text)

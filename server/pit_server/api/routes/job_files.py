@@ -1,0 +1,87 @@
+"""What a job leaves behind: its log and its directory."""
+
+from flask import Blueprint, Response, request
+
+from pit_protocol.answers.jobs import DiffStat, GpuUsage, LogBatch
+from pit_protocol.problem import Problem
+from pit_server.api.http.context import head, long_poll, number_argument, wait_argument
+from pit_server.api.http.guard import Role, allow, caller
+from pit_server.services.jobs import gpu_usage, jobs
+from pit_server.services.logs import log_merge
+from pit_server.services.snapshots import code
+from pit_server.services.snapshots.sources import Sources
+from pit_server.store.files import archive
+from pit_server.wakeups import job_topic
+
+blueprint = Blueprint("job_files", __name__, url_prefix="/jobs/<int:number>")
+
+
+@blueprint.get("/log")
+@allow(Role.USER)
+def log(number: int) -> LogBatch:
+    tail = int(number_argument("tail", 0)) or None
+    query = log_merge.Query(
+        cursor=request.args.get("cursor", ""),
+        process=request.args.get("process", ""),
+        tail=min(tail, log_merge.MAX_TAIL) if tail else None,
+        since=number_argument("since", 0.0) or None,
+    )
+
+    def look() -> tuple[LogBatch, bool]:
+        with head().database.read() as session:
+            batch = log_merge.read(session, jobs.find(session, caller(), number), head().data, query)
+        return batch, bool(batch.lines) or batch.ended
+
+    return long_poll(job_topic(number), wait_argument(), look)
+
+
+@blueprint.get("/usage")
+@allow(Role.USER)
+def show_usage(number: int) -> GpuUsage:
+    with head().database.read() as session:
+        return GpuUsage(gpu_usage.history(session, jobs.find(session, caller(), number).id))
+
+
+@blueprint.get("/code")
+@allow(Role.USER)
+def download_code(number: int) -> Response:
+    headers = {"Content-Disposition": f'attachment; filename="job-{number}-code.tar"'}
+    return Response(code.archive(_sources(), _code(number)), mimetype="application/x-tar", headers=headers)
+
+
+@blueprint.get("/diff")
+@allow(Role.USER)
+def diff(number: int) -> Response | DiffStat:
+    other = _code(int(number_argument("to", 0))) if "to" in request.args else None
+    if request.args.get("stat") == "yes":
+        return code.stat(_sources(), _code(number), other)
+    return Response(code.patch(_sources(), _code(number), other), mimetype="text/x-diff")
+
+
+@blueprint.get("/archive")
+@allow(Role.USER)
+def download(number: int) -> Response:
+    with head().database.read() as session:
+        job = jobs.find(session, caller(), number)
+        directory = head().data.attempt(job.id, job.attempt)
+    if not directory.is_dir():
+        raise Problem(
+            "no_directory",
+            f"job {number} has no directory",
+            f"`pit show {number}` says how far it came",
+            status=404,
+        )
+    name = f"job-{number}"
+    headers = {"Content-Disposition": f'attachment; filename="{name}.tar.gz"'}
+    # An ended job's archive is the same each time, so a client that lost the connection gets the rest.
+    pieces = archive.skip_bytes(archive.stream(directory, name), int(number_argument("offset", 0)))
+    return Response(pieces, mimetype="application/gzip", headers=headers)
+
+
+def _code(number: int) -> code.Code:
+    with head().database.read() as session:
+        return code.find(session, caller(), number, head().settings.home)
+
+
+def _sources() -> Sources:
+    return Sources(head().data, head().settings)

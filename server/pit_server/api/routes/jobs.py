@@ -1,0 +1,142 @@
+"""Submitting, showing and stopping jobs."""
+
+import time
+
+from flask import Blueprint, request
+from sqlalchemy.exc import IntegrityError
+
+from pit_protocol.answers.jobs import JobList, JobRecord, JobRemoved, VariablesDiff
+from pit_protocol.states import JobState
+from pit_protocol.submission import Submission
+from pit_server.api.http.audited import audited, describe_values
+from pit_server.api.http.context import (
+    given_properties,
+    head,
+    long_poll,
+    message,
+    number_argument,
+    wait_argument,
+)
+from pit_server.api.http.guard import Role, allow, caller
+from pit_server.db.database import notify_after_commit
+from pit_server.services.jobs import jobs, records, user_variables
+from pit_server.services.jobs.submission import accept_submission, check_submission
+from pit_server.services.properties import read_all
+from pit_server.services.snapshots import origins
+from pit_server.services.snapshots.origins import Origin
+from pit_server.services.snapshots.sources import Sources
+from pit_server.wakeups import STATUS, job_topic
+
+blueprint = Blueprint("jobs", __name__, url_prefix="/jobs")
+
+
+@blueprint.post("")
+@allow(Role.USER)
+def submit() -> tuple[JobRecord, int]:
+    submission = message(Submission)
+    head().quotas.require_disk_space()
+    wanted = check_submission(submission, head().settings)
+    origin = _origin(submission)
+
+    def accept() -> tuple[int, bool]:
+        with head().database.write() as session:
+            home = head().settings.home
+            return accept_submission(
+                session, caller(), submission, wanted, origin, home=home, now=time.time()
+            )
+
+    try:
+        number, is_new = accept()
+    except IntegrityError:
+        number, is_new = accept()  # the same key came twice at the same time: the other one has won
+    return _record(number), 201 if is_new else 200
+
+
+@blueprint.get("")
+@allow(Role.USER)
+def listing() -> JobList:
+    with head().database.read() as session:
+        return records.listing(session, caller(), request.args, head().scheduling.reasons)
+
+
+@blueprint.get("/<int:number>")
+@allow(Role.USER)
+def show(number: int) -> JobRecord:
+    def look() -> tuple[JobRecord, bool]:
+        record = _record(number)
+        return record, record.state == JobState.ENDED
+
+    return long_poll(job_topic(number), wait_argument(), look)
+
+
+@blueprint.get("/<int:number>/variables")
+@allow(Role.USER)
+def compare_variables(number: int) -> VariablesDiff:
+    with head().database.read() as session:
+        one = jobs.find(session, caller(), number)
+        other = jobs.find(session, caller(), int(number_argument("to", 0)))
+        return user_variables.compare(head().settings.home, one, other)
+
+
+@blueprint.post("/<int:number>/stop")
+@allow(Role.USER)
+def stop(number: int) -> JobRecord:
+    with audited("stop", f"job:{number}") as session:
+        jobs.stop(session, caller(), number, now=time.time())
+    return _record(number)
+
+
+@blueprint.patch("/<int:number>")
+@allow(Role.USER)
+def change(number: int) -> JobRecord:
+    values = read_all("job", jobs.PROPERTIES, given_properties())
+    with audited("set", f"job:{number}", describe_values(values)) as session:
+        job = jobs.find_to_change(session, caller(), number)
+        for _, name, value in values:
+            setattr(job, jobs.COLUMNS[name], value)
+        session.flush()
+        notify_after_commit(session, STATUS)
+    return _record(number)
+
+
+@blueprint.delete("/<int:number>")
+@allow(Role.USER)
+def remove(number: int) -> JobRemoved:
+    with audited("remove", f"job:{number}") as session:
+        jobs.remove(session, caller(), number, now=time.time())
+    head().data.discard(head().data.job(number))
+    return JobRemoved(number)
+
+
+@blueprint.put("/<int:number>/groups/<group>")
+@allow(Role.USER)
+def share(number: int, group: str) -> JobRecord:
+    with audited("share with group", f"job:{number}", group) as session:
+        jobs.share(session, caller(), number, group)
+    return _record(number)
+
+
+@blueprint.delete("/<int:number>/groups/<group>")
+@allow(Role.USER)
+def unshare(number: int, group: str) -> JobRecord:
+    with audited("unshare from group", f"job:{number}", group) as session:
+        jobs.unshare(session, caller(), number, group)
+    return _record(number)
+
+
+def _origin(submission: Submission) -> Origin:
+    """Where the snapshot comes from; git runs outside of any database session."""
+    sources = Sources(head().data, head().settings)
+    if submission.snapshot is not None:
+        return origins.of_submission(sources, caller().user_id or 0, submission.snapshot)
+    with head().database.read() as session:
+        job = jobs.find(session, caller(), submission.reruns or 0)
+        number, found, state = job.id, origins.origin_of(job), job.state
+    return origins.of_job(sources, number, found, state)
+
+
+def _record(number: int) -> JobRecord:
+    with head().database.read() as session:
+        job = jobs.find(session, caller(), number)
+        result = jobs.result_text(head().data, job)
+        return records.record(session, caller(), job, result, head().scheduling.reasons)

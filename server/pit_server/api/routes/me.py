@@ -1,0 +1,33 @@
+"""The head itself, and the caller's own record."""
+
+from flask import Blueprint
+
+from pit_protocol import __version__
+from pit_protocol.answers.users import About, User
+from pit_server.api.http.context import head
+from pit_server.api.http.guard import Role, allow, caller
+from pit_server.services.users import accounts
+from pit_server.services.users.registration import needs_setup
+
+blueprint = Blueprint("me", __name__)
+
+
+@blueprint.get("/")
+@allow(Role.ANYONE)
+def about() -> About:
+    with head().database.read() as session:
+        is_empty = needs_setup(session)
+    return About(
+        name="pit",
+        version=__version__,
+        cluster=head().cluster,
+        registration=head().auth.mode,
+        needs_setup=is_empty,
+    )
+
+
+@blueprint.get("/me")
+@allow(Role.USER)
+def me() -> User:
+    with head().database.read() as session:
+        return accounts.records(session, caller(), caller().name)[0]

@@ -1,0 +1,55 @@
+"""The routes of nodes that do not share the head's files: they fetch and return directories of attempts."""
+
+import time
+
+from flask import Blueprint, Response
+
+from pit_protocol.answers.nodes import AttemptToken, FilesRemoved, FilesWritten
+from pit_server.api.http.body import Body
+from pit_server.api.http.context import head, message, number_argument
+from pit_server.api.http.guard import Role, allow, caller
+from pit_server.services.nodes import staging
+from pit_server.services.nodes.staging import AttemptFiles
+
+blueprint = Blueprint("node_data", __name__, url_prefix="/node/attempts/<int:job>/<int:attempt>")
+MAX_TREE = 2**63 - 1  # the disk bounds it: the body is written as it comes
+MAX_GONE = 16 * 1024 * 1024
+
+
+@blueprint.post("/token")
+@allow(Role.NODE)
+def issue(job: int, attempt: int) -> tuple[AttemptToken, int]:
+    files = _find(job, attempt)
+    with head().database.write() as session:
+        token = staging.issue_token(session, caller(), files, now=time.time())
+    return AttemptToken(token), 201
+
+
+@blueprint.get("/tree")
+@allow(Role.NODE)
+def send(job: int, attempt: int) -> Response:
+    files = _find(job, attempt)
+    with files.open():
+        pass  # a directory that is not there is a Problem, not a stream that breaks off
+    return Response(staging.stream(files), mimetype="application/x-tar")
+
+
+@blueprint.put("/tree")
+@allow(Role.NODE, max_bytes=MAX_TREE)
+def receive(job: int, attempt: int) -> FilesWritten:
+    files = _find(job, attempt, brings=True)
+    head().quotas.require_disk_space()
+    return FilesWritten(staging.take_in(files, Body()))
+
+
+@blueprint.post("/gone")
+@allow(Role.NODE, max_bytes=MAX_GONE)
+def remove(job: int, attempt: int) -> FilesRemoved:
+    paths = message(list[str])
+    return FilesRemoved(staging.remove(_find(job, attempt, brings=True), paths))
+
+
+def _find(job: int, attempt: int, *, brings: bool = False) -> AttemptFiles:
+    epoch = int(number_argument("epoch", 0))
+    asked = head().database, caller(), head().data, job, attempt, epoch
+    return staging.find(*asked, now=time.time(), brings=brings)

@@ -1,0 +1,41 @@
+"""What a client asks before it sends a snapshot."""
+
+from flask import Blueprint
+
+from pit_protocol.answers.snapshots import OfferAnswer
+from pit_protocol.submission import MissingObjects, Offer
+from pit_server.api.http.context import head, message
+from pit_server.api.http.guard import Role, allow, caller
+from pit_server.services.snapshots import negotiation
+from pit_server.services.snapshots.sources import Sources
+from pit_server.services.users import secrets
+from pit_server.store.remotes.credential import Credential
+from pit_server.store.remotes.remote import Remote
+
+blueprint = Blueprint("snapshots", __name__, url_prefix="/snapshots")
+MAX_QUESTION = 8 * 1024 * 1024
+
+
+@blueprint.post("/offer")
+@allow(Role.USER)
+def offer() -> OfferAnswer:
+    offered = message(Offer)
+    place = negotiation.check_offer(offered)
+    return negotiation.answer(_sources(), caller().user_id or 0, offered, place, _credential(place))
+
+
+@blueprint.post("/missing")
+@allow(Role.USER, max_bytes=MAX_QUESTION)
+def missing() -> MissingObjects:
+    asked = message(MissingObjects)
+    place = negotiation.check_query(asked)
+    return negotiation.list_missing(_sources(), caller().user_id or 0, asked, place, _credential(place))
+
+
+def _sources() -> Sources:
+    return Sources(head().data, head().settings)
+
+
+def _credential(place: Remote | None) -> Credential | None:
+    with head().database.read() as session:
+        return secrets.get_credential(session, head().settings.home, caller().user_id or 0, place)

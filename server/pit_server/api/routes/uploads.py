@@ -1,0 +1,43 @@
+"""Packs that a submission will name by their hash."""
+
+from flask import Blueprint, request
+
+from pit_protocol.answers.files import Upload
+from pit_protocol.problem import Problem
+from pit_server.api.http.context import head, number_argument
+from pit_server.api.http.guard import Role, allow, caller
+from pit_server.store import pack_uploads
+
+blueprint = Blueprint("uploads", __name__, url_prefix="/uploads")
+MAX_BODY = 1 << 50  # the setting, not the framework, bounds an upload
+
+
+@blueprint.get("/<sha256>")
+@allow(Role.USER)
+def show(sha256: str) -> Upload:
+    pack_uploads.check_name(sha256)
+    return _record(sha256, pack_uploads.progress(head().data.upload(caller().user_id or 0, sha256)))
+
+
+@blueprint.put("/<sha256>")
+@allow(Role.USER, max_bytes=MAX_BODY)
+def upload(sha256: str) -> tuple[Upload, int]:
+    pack_uploads.check_name(sha256)
+    if "size" not in request.args:
+        raise Problem(
+            "missing_field", "the upload's whole size is missing", "add ?offset=0&size=…", status=422
+        )
+    target = head().data.upload(caller().user_id or 0, sha256)
+    known = pack_uploads.progress(target)
+    now = pack_uploads.receive(
+        request.stream,  # type: ignore[arg-type]
+        target,
+        offset=int(number_argument("offset", 0)),
+        total=int(number_argument("size", 0)),
+        max_bytes=head().settings.max_upload_mib * pack_uploads.MIB,
+    )
+    return _record(sha256, now), 201 if now.complete and not known.complete else 200
+
+
+def _record(sha256: str, progress: pack_uploads.Progress) -> Upload:
+    return Upload(sha256, progress.size, progress.complete)

@@ -1,0 +1,99 @@
+"""Users, as the API shows and changes them."""
+
+import time
+from typing import Any
+
+from flask import Blueprint
+
+from pit_protocol.answers.users import Removed, User, UserList
+from pit_server.api.http.audited import audited, describe_values
+from pit_server.api.http.context import given_properties, head
+from pit_server.api.http.guard import Role, allow, caller
+from pit_server.services.properties import Property, read_all
+from pit_server.services.users import accounts, groups, permissions
+from pit_server.services.users.permissions import Action
+
+blueprint = Blueprint("users", __name__, url_prefix="/users")
+
+
+@blueprint.get("")
+@allow(Role.USER)
+def listing() -> UserList:
+    with head().database.read() as session:
+        return UserList(accounts.records(session, caller()))
+
+
+@blueprint.get("/<name>")
+@allow(Role.USER)
+def show(name: str) -> User:
+    return _record(name)
+
+
+@blueprint.put("/<name>")
+@allow(Role.ADMIN)
+def add(name: str) -> tuple[User, int]:
+    values = _read(is_new=True)
+    now = time.time()
+    with audited("add", f"user:{name}", describe_values(values)) as session:
+        user = accounts.add(session, name, now=now)
+        accounts.set_properties(session, caller(), user, values, home=head().settings.home, now=now)
+    return _record(name), 201
+
+
+@blueprint.patch("/<name>")
+@allow(Role.USER)
+def change(name: str) -> User:
+    values = _read()
+    known = _named(name)
+    with audited("set", f"user:{known}", describe_values(values)) as session:
+        user = accounts.find(session, caller(), known, lock=True)
+        accounts.set_properties(session, caller(), user, values, home=head().settings.home, now=time.time())
+    return _record(known)
+
+
+@blueprint.delete("/<name>")
+@allow(Role.ADMIN)
+def remove(name: str) -> Removed:
+    with audited("remove", f"user:{_named(name)}") as session:
+        user = accounts.find(session, caller(), name, lock=True)
+        accounts.remove(session, caller(), user, now=time.time())
+    head().data.discard(head().data.home(user.name))
+    return Removed(user.name)
+
+
+@blueprint.put("/<name>/groups/<group>")
+@allow(Role.ADMIN)
+def join(name: str, group: str) -> User:
+    with audited("add to group", f"user:{_named(name)}", group) as session:
+        user = accounts.find(session, caller(), name)
+        groups.add_member(session, user.id, groups.find(session, group))
+    return _record(user.name)
+
+
+@blueprint.delete("/<name>/groups/<group>")
+@allow(Role.USER)
+def leave(name: str, group: str) -> User:
+    with audited("remove from group", f"user:{_named(name)}", group) as session:
+        user = accounts.find(session, caller(), name)
+        permissions.require(
+            Action.LEAVE_GROUP, accounts.relations(caller(), user), f"the membership of {user.name}"
+        )
+        groups.remove_member(session, user.id, groups.find(session, group))
+    return _record(user.name)
+
+
+def _record(name: str) -> User:
+    with head().database.read() as session:
+        return accounts.records(session, caller(), accounts.find(session, caller(), name).name)[0]
+
+
+def _named(name: str) -> str:
+    """The user's name; `me` is the caller's."""
+    return caller().name if name == accounts.ME else name
+
+
+def _read(*, is_new: bool = False) -> list[tuple[Property, str, Any]]:
+    """The values to set. Passwords are hashed here, before a session is open, because hashing is slow."""
+    values = read_all("user", accounts.PROPERTIES, given_properties(), is_new=is_new)
+    hashes = head().auth.passwords
+    return [(prop, name, hashes.make(text) if name == "password" else text) for prop, name, text in values]

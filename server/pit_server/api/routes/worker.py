@@ -1,0 +1,65 @@
+"""The routes of workers: joining, a session, beats."""
+
+import time
+
+from flask import Blueprint, request
+
+from pit_protocol.answers.nodes import Joined
+from pit_protocol.beat import MAX_BEAT, Hello, OrderAction, Orders, Welcome, unpack_beat
+from pit_protocol.problem import Problem
+from pit_server.api.http.audited import audited
+from pit_server.api.http.context import MAX_WAIT_S, head, long_poll, message
+from pit_server.api.http.guard import Role, allow, caller
+from pit_server.services.nodes import beats, nodes, orders, worker_session
+from pit_server.wakeups import node_topic
+
+blueprint = Blueprint("worker", __name__, url_prefix="/node")
+
+
+@blueprint.post("/join")
+@allow(Role.JOIN)
+def join() -> tuple[Joined, int]:
+    with audited("join", f"node:{caller().name}") as session:
+        name, token = nodes.join(session, _node_id(), caller().token_id, now=time.time())
+    return Joined(name, head().cluster, token), 201
+
+
+@blueprint.post("/session")
+@allow(Role.NODE)
+def begin() -> Welcome:
+    hello = message(Hello)
+    node_id = _node_id()
+    with head().database.write() as session:
+        node = worker_session.begin(session, node_id, hello, now=time.time())
+        welcome = Welcome(
+            node.name, node.epoch, head().cluster, str(head().settings.root), head().settings.hold_s
+        )
+    head().node_watch.renew(node_id)
+    return welcome
+
+
+@blueprint.post("/beat")
+@allow(Role.NODE, max_bytes=MAX_BEAT)
+def beat() -> Orders:
+    received, chunks = unpack_beat(request.get_data())
+    node_id = _node_id()
+    has_room = beats.receive(head().database, head().data, caller(), received, chunks, now=time.time())
+    if chunks:
+        head().quotas.set_disk_full(not has_room)
+    head().node_watch.renew(node_id)
+
+    def look() -> tuple[Orders, bool]:
+        with head().database.read() as session:
+            found = orders.for_node(session, node_id, received.reports, head().data, head().settings)
+        # A dismissal is not news to wait for: the worker acts on it at once.
+        dismisses = any(order.action is OrderAction.FORGET for order in found.orders)
+        return found, dismisses or found.revision > received.seen
+
+    return long_poll(node_topic(node_id), min(received.wait_s, MAX_WAIT_S), look)
+
+
+def _node_id() -> int:
+    node_id = caller().node_id
+    if node_id is None:
+        raise Problem("wrong_kind_of_token", "this route is for a node's token", status=403)
+    return node_id

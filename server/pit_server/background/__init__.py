@@ -1,0 +1,1 @@
+"""The head's background threads, which sleep until they are notified."""

@@ -1,0 +1,67 @@
+"""The data garbage collector: once a day, move old job directories to the trash, and empty the trash."""
+
+import logging
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from pit_protocol.durations import DAY_S
+from pit_server.db.database import Database
+from pit_server.services.files import trash
+from pit_server.services.files.quota import Quotas
+from pit_server.services.jobs import expiry
+from pit_server.settings import Settings
+from pit_server.store.data_root import DataRoot
+from pit_server.store.files import upload_parts
+from pit_server.store.files.domain_files import is_part, is_temporary
+
+log = logging.getLogger(__name__)
+
+
+class DataGc:
+    def __init__(self, database: Database, data: DataRoot, quotas: Quotas, settings: Settings) -> None:
+        self._database, self._data, self._quotas, self._settings = database, data, quotas, settings
+        self._begun_at = time.time()
+
+    def __call__(self) -> float:
+        now = time.time()
+        self._quotas.fill_reserve_file()
+        if self._settings.job_days:
+            with self._database.write() as session:
+                old = expiry.discard_old(session, self._data, self._settings.job_days, now=now)
+            if old:
+                log.info("moved the directories of %d jobs to the trash", len(old))
+        if self._settings.trash_days:
+            with self._database.write() as session:
+                places = trash.sweep(session, self._data, self._settings.trash_days, now=now)
+            for place in (*places, *_orphans(self._data.trash, self._settings.trash_days, now)):
+                trash.delete(place)
+        for domains in (self._data.root / name for name in ("home", "groups", "jobs", "shared")):
+            self._sweep_parts(domains, now - DAY_S)
+        return DAY_S
+
+    def _sweep_parts(self, directory: Path, before: float) -> None:
+        """Delete abandoned parts of uploads, without following links.
+
+        Parts that cannot be resumed are deleted as soon as the head has restarted.
+        """
+        for place, directories, files, descriptor in os.fwalk(directory, follow_symlinks=False):
+            # A link to a directory is listed among the directories, and may be a part too.
+            for name in filter(is_part, (*files, *directories)):
+                with suppress(OSError):  # completed meanwhile, or not owned by the head
+                    if upload_parts.sweep(descriptor, name, self._begun_at if is_temporary(name) else before):
+                        log.info("deleted %s, an upload that was never completed", Path(place, name))
+
+
+def _orphans(directory: Path, days: int, now: float) -> list[Path]:
+    """Old trash without a record: directories of users, groups and jobs that were removed.
+
+    Their names end with the time of the removal, in nanoseconds.
+    """
+    found = []
+    for path in directory.iterdir():
+        last = path.name.rpartition("-")[2]
+        if last.isdecimal() and len(last) > 15 and int(last) / 1e9 < now - days * DAY_S:
+            found.append(path)
+    return found

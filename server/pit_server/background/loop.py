@@ -1,0 +1,43 @@
+"""A background thread: it works once at the start and whenever its topic is notified."""
+
+import logging
+import threading
+import time
+from typing import Protocol
+
+from pit_server.wakeups import Wakeups
+
+log = logging.getLogger(__name__)
+AFTER_FAILURE_S = 1.0  # pause after an unexpected error
+LONG_S = 0.02  # work that takes longer is followed by an equal pause, so that requests get their turn
+LONGEST_PAUSE_S = 0.5
+
+
+class Work(Protocol):
+    def __call__(self) -> float | None:
+        """Do all pending work; return the seconds until the next run without a notification, or None."""
+
+
+def start(name: str, wakeups: Wakeups, topic: str, work: Work) -> threading.Thread:
+    thread = threading.Thread(target=_serve, args=(wakeups, topic, work), name=name, daemon=True)
+    thread.start()
+    return thread
+
+
+def _serve(wakeups: Wakeups, topic: str, work: Work) -> None:
+    with wakeups.subscribe(topic) as waiter:
+        while not wakeups.is_closed:
+            waiter.clear()
+            begun = time.monotonic()
+            try:
+                again_s = work()
+            except Exception:
+                # An unexpected error must not end the thread, because jobs depend on it.
+                log.exception("background thread %s failed", threading.current_thread().name)
+                again_s = AFTER_FAILURE_S
+            taken_s = time.monotonic() - begun
+            if not wakeups.is_closed:
+                waiter.wait(again_s)
+            if taken_s > LONG_S and not wakeups.is_closed:
+                # Notifications that arrive meanwhile are handled in one go.
+                time.sleep(min(taken_s, LONGEST_PAUSE_S))

@@ -1,0 +1,25 @@
+"""The head as one value, shared by requests and background threads."""
+
+from dataclasses import dataclass
+
+from pit_server.background.node_watch import NodeWatch
+from pit_server.background.scheduling import Scheduling
+from pit_server.db.database import Database
+from pit_server.services.files.quota import Quotas
+from pit_server.services.users.registration import Authentication
+from pit_server.settings import Settings
+from pit_server.store.data_root import DataRoot
+from pit_server.wakeups import Wakeups
+
+
+@dataclass(frozen=True)
+class Head:
+    settings: Settings
+    wakeups: Wakeups
+    database: Database
+    data: DataRoot
+    scheduling: Scheduling
+    node_watch: NodeWatch
+    auth: Authentication
+    cluster: str  # the cluster's id
+    quotas: Quotas

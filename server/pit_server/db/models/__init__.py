@@ -1,0 +1,32 @@
+"""The tables, by noun; import them from here."""
+
+from pit_server.db.models.base import Base
+from pit_server.db.models.cluster import Audit, Discard, Fact
+from pit_server.db.models.jobs import IS_LIVE, Allocation, Attempt, Event, Job, JobGroup, Process, Sample
+from pit_server.db.models.nodes import Alias, Node, NodeGroup, Resource, ResourceGroup
+from pit_server.db.models.users import Group, Membership, Secret, Token, User
+
+__all__ = [
+    "IS_LIVE",
+    "Alias",
+    "Allocation",
+    "Attempt",
+    "Audit",
+    "Base",
+    "Discard",
+    "Event",
+    "Fact",
+    "Group",
+    "Job",
+    "JobGroup",
+    "Membership",
+    "Node",
+    "NodeGroup",
+    "Process",
+    "Resource",
+    "ResourceGroup",
+    "Sample",
+    "Secret",
+    "Token",
+    "User",
+]

@@ -1,0 +1,1 @@
+"""Rules for files: domains, quotas, ownership, trash."""

@@ -1,0 +1,104 @@
+"""Unix ids of users and groups, and the ownership of their directories."""
+
+import os
+from pathlib import Path
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from pit_protocol.beat import Account, Runtime
+from pit_protocol.problem import Problem
+from pit_server.db.models import Group, Membership, Node, User
+from pit_server.services.properties import read_count
+
+FIRST_UID = 200_000  # plus the user's id: the uid of a user who was not given one
+FIRST_GID = 300_000
+LAST = 399_999
+LOWEST = 1_000  # lower ones are system accounts
+GROUP_MODE = 0o2770  # setgid: files that members create belong to the group
+
+
+def read_number(name: str, text: str) -> int | None:
+    """Parse a uid or gid set by an admin; empty: derived from the id."""
+    number = read_count(name, text)
+    if number is not None and (number < LOWEST or FIRST_UID <= number <= LAST):
+        raise Problem(
+            f"bad_{name}",
+            f"{name} must be from {LOWEST} on, and not from {FIRST_UID} to {LAST}",
+            "those are assigned automatically",
+            status=422,
+        )
+    return number
+
+
+def check_free(session: Session, number: int | None, *, user_id: int = 0, group_id: int = 0) -> None:
+    """Raise a Problem if another user or group has the number, because both could read each other's files."""
+    if number is None:
+        return
+    user = session.execute(select(User.name).where(User.uid == number, User.id != user_id)).scalar()
+    group = session.execute(select(Group.name).where(Group.gid == number, Group.id != group_id)).scalar()
+    if user or group:
+        whose = f"user {user}" if user else f"group {group}"
+        raise Problem("exists", f"{number} is the number of {whose}", "choose another", status=409)
+
+
+def uid_of(user_id: int, given: int | None) -> int:
+    return given if given is not None else FIRST_UID + user_id
+
+
+def gid_of(group_id: int, given: int | None) -> int:
+    return given if given is not None else FIRST_GID + group_id
+
+
+def are_used(session: Session) -> bool:
+    """Whether files are owned by users: the head must be root, and some node must run containers."""
+    if os.geteuid() != 0:
+        return False
+    query = select(Node.id).where(Node.runtime == Runtime.DOCKER, Node.removed_at.is_(None)).limit(1)
+    return session.execute(query).first() is not None
+
+
+def find_account(session: Session, user_id: int) -> Account | None:
+    """The user's ids; None where files are not owned by users."""
+    if not are_used(session):
+        return None
+    uid = uid_of(user_id, session.execute(select(User.uid).where(User.id == user_id)).scalar_one())
+    return Account(uid, uid, tuple(gids_of_user(session, user_id).values()))
+
+
+def give(directory: Path, account: Account) -> None:
+    """Make the user own a directory and everything in it, without following links."""
+    _chown_all(directory, account.uid, account.gid)
+    os.lchown(directory, account.uid, account.gid)
+
+
+def give_home(home: Path, account: Account) -> None:
+    """Make the user own their home; changes all of it if the uid has changed."""
+    if home.stat().st_uid != account.uid:
+        give(home, account)
+
+
+def _chown_all(directory: Path, uid: int, gid: int) -> None:
+    for _, folders, files, descriptor in os.fwalk(directory, follow_symlinks=False):
+        for name in (*folders, *files):
+            os.chown(name, uid, gid, dir_fd=descriptor, follow_symlinks=False)
+
+
+def open_group(directory: Path, gid: int) -> None:
+    """Give the group access to its directory, also to files with an older gid."""
+    if not directory.is_dir() or directory.stat().st_gid == gid:
+        return
+    _chown_all(directory, -1, gid)
+    os.chown(directory, -1, gid)  # last, as it marks that everything below is done
+    directory.chmod(GROUP_MODE)
+
+
+def gids_of_user(session: Session, user_id: int) -> dict[str, int]:
+    """The gids of a user's groups, by name."""
+    rows = session.execute(
+        select(Group.id, Group.name, Group.gid)
+        .join(Membership, Membership.group_id == Group.id)
+        .where(Membership.user_id == user_id)
+        .order_by(Group.id)
+    )
+    return {row.name: gid_of(row.id, row.gid) for row in rows}

@@ -1,0 +1,1 @@
+"""Rules for jobs: accept, prepare, place, report, end."""

@@ -1,0 +1,128 @@
+"""Jobs: find, stop, remove and share them."""
+
+import os
+import stat
+
+from sqlalchemy import insert, select
+from sqlalchemy.orm import Session
+
+from pit_protocol.job_options import JobOptions
+from pit_protocol.problem import Problem
+from pit_protocol.states import JobState, KilledBy, Outcome
+from pit_protocol.wire import MAX_NUMBER, from_json
+from pit_server.db.database import notify_after_commit
+from pit_server.db.models import Job, JobGroup
+from pit_server.services.jobs import lifecycle
+from pit_server.services.properties import Property, read_some_text, read_yes_no
+from pit_server.services.users import access, groups, permissions
+from pit_server.services.users.permissions import Action
+from pit_server.services.users.tokens import Caller
+from pit_server.store.data_root import DataRoot
+from pit_server.wakeups import STATUS, job_topic
+
+PROPERTIES = (Property("title", read_some_text), Property("keep", read_yes_no))
+COLUMNS = {"title": "title", "keep": "is_kept"}
+
+
+def find(session: Session, caller: Caller, number: int) -> Job:
+    """The job, if the caller may see it; else 404, as if it did not exist."""
+    query = select(Job).where(Job.id == number, access.visible(caller))
+    job = session.execute(query).scalar_one_or_none() if number <= MAX_NUMBER else None
+    if job is None:
+        raise Problem("no_such_job", f"there is no job {number}", "`pit status` lists jobs", status=404)
+    return job
+
+
+def find_to_change(session: Session, caller: Caller, number: int, action: Action = Action.CHANGE_JOB) -> Job:
+    """The job, if the caller may change it; else 403, or 404 if the caller cannot see it."""
+    job = find(session, caller, number)
+    permissions.require(action, access.relations_to_job(session, caller, job), f"job {number}")
+    return job
+
+
+def remove(session: Session, caller: Caller, number: int, *, now: float) -> None:
+    """Remove an ended job: from now on nobody can see it."""
+    job = find_to_change(session, caller, number)
+    if lifecycle.lock(session, number).state is not JobState.ENDED:
+        raise Problem(
+            "not_ended", f"job {number} is still {job.state}", f"`pit stop {number}` first", status=409
+        )
+    job.removed_at = now
+    job.variables = {}  # it cannot be rerun, so nobody needs the secrets
+    session.flush()
+    notify_after_commit(session, STATUS, job_topic(number))
+
+
+def share(session: Session, caller: Caller, number: int, group_name: str) -> bool:
+    """Share a job with one of the caller's groups; False if it is shared with it already."""
+    job = find_to_change(session, caller, number, Action.SHARE_JOB)
+    group = groups.find(session, group_name)
+    if (
+        not caller.is_admin
+        and group_name not in groups.names_by_user(session, caller.user_id)[caller.user_id or 0]
+    ):
+        raise Problem(
+            "not_allowed",
+            f"you are not a member of {group_name}",
+            "`pit show me` lists your groups",
+            status=403,
+        )
+    if session.get(JobGroup, {"job_id": job.id, "group_id": group.id}):
+        return False
+    session.execute(insert(JobGroup).values(job_id=job.id, group_id=group.id))
+    notify_after_commit(session, STATUS)
+    return True
+
+
+def unshare(session: Session, caller: Caller, number: int, group_name: str) -> None:
+    job = find_to_change(session, caller, number, Action.SHARE_JOB)
+    group = groups.find(session, group_name)
+    row = session.get(JobGroup, {"job_id": job.id, "group_id": group.id})
+    if row is None:
+        raise Problem(
+            "not_shared", f"job {number} is not shared with {group_name}", f"`pit show {number}`", status=404
+        )
+    session.delete(row)
+    session.flush()
+    notify_after_commit(session, STATUS, job_topic(number))
+
+
+def stop(session: Session, caller: Caller, number: int, *, now: float) -> None:
+    """Stop a job for a user. A second call changes nothing; an ended job is a Problem."""
+    find_to_change(session, caller, number)
+    job = lifecycle.lock(session, number)
+    if job.state is JobState.STOPPING:
+        return
+    try:
+        lifecycle.stop(
+            session,
+            job,
+            by=KilledBy.USER,
+            outcome=Outcome.STOPPED,
+            reason=f"by {caller.name}",
+            now=now,
+            actor=caller.name,
+        )
+    except lifecycle.IllegalMove as error:
+        raise Problem(
+            "already_ended", f"job {number} has ended already", f"`pit show {number}` says how", status=409
+        ) from error
+
+
+def options_of(job: Job) -> JobOptions:
+    return from_json(JobOptions, job.options)
+
+
+def result_text(data: DataRoot, job: Job, limit: int = 4096) -> str | None:
+    """The content of `$RESULT_FILE`. Does not follow a symlink, which the job may have planted."""
+    path = data.attempt(job.id, job.attempt) / "result"
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        return os.read(descriptor, limit).decode(errors="replace").strip() or None
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,180 @@
+"""The only writer of states: every change is a guarded UPDATE with its event in the same transaction.
+
+Lock the job before changing its processes. Otherwise two processes that end at the same time
+could each see the other as still running, and the job would never end.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from pit_protocol.states import (
+    JOB_MOVES,
+    PROCESS_MOVES,
+    JobEvent,
+    JobState,
+    KilledBy,
+    Outcome,
+    ProcessEvent,
+    ProcessState,
+)
+from pit_server.db.database import AnyRow, change_orders, note_event, notify_after_commit
+from pit_server.db.models import IS_LIVE, Attempt, Job, Process
+from pit_server.wakeups import SCHEDULER, STATUS, job_topic
+
+HEAD = "head"
+
+
+class IllegalMove(Exception):
+    """The state table has no move for this event from this state."""
+
+
+class StaleState(Exception):
+    """Another transaction changed the state first; read it again."""
+
+
+@dataclass(frozen=True)
+class LockedJob:
+    """The state of a job; valid until the end of the transaction that locked it."""
+
+    number: int
+    state: JobState
+    attempt: int
+    outcome: Outcome | None
+    reason: str
+
+
+def lock(session: Session, number: int) -> LockedJob:
+    """Lock the job's row until this transaction ends."""
+    query = select(Job.state, Job.attempt, Job.outcome, Job.reason).where(Job.id == number)
+    row = session.execute(query.with_for_update()).one()
+    return LockedJob(
+        number, JobState(row.state), row.attempt, Outcome(row.outcome) if row.outcome else None, row.reason
+    )
+
+
+def advance(
+    session: Session,
+    job: LockedJob,
+    event: JobEvent,
+    *,
+    now: float,
+    actor: str = HEAD,
+    reason: str = "",
+    outcome: Outcome | None = None,
+    process_id: int | None = None,
+) -> LockedJob:
+    """Apply an event to a job; raises IllegalMove or StaleState."""
+    target = JOB_MOVES.get((job.state, event))
+    if target is None:
+        raise IllegalMove(f"job {job.number} is {job.state}: no move for event `{event}`")
+    after = replace(job, state=target)
+    if outcome is not None:
+        after = replace(after, outcome=outcome, reason=reason)
+    moved = session.execute(
+        update(Job)
+        .where(Job.id == job.number, Job.state == job.state)
+        .values(state=after.state, since=now, outcome=after.outcome, reason=after.reason)
+    )
+    if moved.rowcount != 1:  # type: ignore[attr-defined]
+        raise StaleState(f"job {job.number} is no longer {job.state}")
+    note_event(
+        session,
+        job_id=job.number,
+        attempt=job.attempt,
+        event=event,
+        from_state=job.state,
+        to_state=target,
+        actor=actor,
+        reason=reason,
+        at=now,
+        process_id=process_id,
+    )
+    notify_after_commit(session, job_topic(job.number), STATUS)
+    if target in (JobState.WAITING, JobState.ENDED):
+        notify_after_commit(session, SCHEDULER)
+    return after
+
+
+def stop(
+    session: Session,
+    job: LockedJob,
+    *,
+    by: KilledBy,
+    outcome: Outcome,
+    reason: str,
+    now: float,
+    actor: str = HEAD,
+    process_id: int | None = None,
+) -> LockedJob:
+    """Stop a job and order its live processes to stop. `process_id` is the process that failed, if any."""
+    event = JobEvent.STOP if process_id is None else JobEvent.FAILED
+    after = advance(
+        session, job, event, now=now, actor=actor, reason=reason, outcome=outcome, process_id=process_id
+    )
+    for process in list_live(session, job.number):
+        if move_process(session, process, ProcessEvent.STOP, now=now, actor=actor, stop_by=by):
+            change_orders(session, process.node_id)
+    return after
+
+
+def move_process(
+    session: Session,
+    process: AnyRow,
+    event: ProcessEvent,
+    *,
+    now: float,
+    actor: str,
+    reason: str = "",
+    **values: object,
+) -> bool:
+    """Apply an event to a process of a locked job; False if there is no such move from its state."""
+    state = ProcessState(process.state)
+    target = PROCESS_MOVES.get((state, event))
+    if target is None:
+        return False
+    if reason:
+        values["reason"] = reason
+    moved = session.execute(
+        update(Process).where(Process.id == process.id, Process.state == state).values(state=target, **values)
+    )
+    if moved.rowcount != 1:  # type: ignore[attr-defined]
+        return False
+    note_event(
+        session,
+        job_id=process.job_id,
+        attempt=process.attempt,
+        event=event,
+        from_state=state,
+        to_state=target,
+        actor=actor,
+        reason=reason,
+        at=now,
+        process_id=process.id,
+    )
+    notify_after_commit(session, job_topic(process.job_id), STATUS)
+    return True
+
+
+PROCESSES = select(
+    Process.id,
+    Process.job_id,
+    Process.attempt_id,
+    Process.node_id,
+    Process.state,
+    Process.group_index,
+    Process.process_index,
+    Attempt.number.label("attempt"),
+).join(Attempt, Attempt.id == Process.attempt_id)
+
+
+def get_process(session: Session, process_id: int) -> AnyRow | None:
+    return session.execute(PROCESSES.where(Process.id == process_id)).one_or_none()
+
+
+def list_live(session: Session, number: int) -> Sequence[AnyRow]:
+    """The job's processes that have not ended."""
+    query = PROCESSES.where(Process.job_id == number, IS_LIVE)
+    return session.execute(query.order_by(Process.id)).all()

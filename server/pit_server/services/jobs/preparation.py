@@ -1,0 +1,235 @@
+"""Prepare a job: load its data (short session), build its tree (no session), store the result (guarded)."""
+
+import logging
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from pit_protocol.beat import Account
+from pit_protocol.problem import Problem
+from pit_protocol.states import JobEvent, JobState, Outcome
+from pit_protocol.submission import Snapshot
+from pit_server.db.database import Database
+from pit_server.db.models import Job, User
+from pit_server.services.files import unix_ids
+from pit_server.services.jobs import jobs, lifecycle
+from pit_server.services.snapshots import negotiation
+from pit_server.services.snapshots.lfs import LargeFiles
+from pit_server.services.snapshots.origins import snapshot_of
+from pit_server.services.snapshots.sources import Sources
+from pit_server.services.users import secrets
+from pit_server.services.users.tokens import Caller
+from pit_server.settings import Settings
+from pit_server.store.data_root import DataRoot
+from pit_server.store.git import checkout, diffs, lfs_pointers
+from pit_server.store.git.command import Git, GitFailed
+from pit_server.store.log_stream import preparation_log
+from pit_server.store.remotes import remote
+from pit_server.store.remotes.credential import Credential
+from pit_server.wakeups import Wakeups, job_topic
+
+log = logging.getLogger(__name__)
+COMPUTE = ".compute"
+
+
+@dataclass(frozen=True)
+class PreparationInput:
+    """Everything needed to prepare one job, as plain values."""
+
+    number: int
+    attempt: int
+    user_id: int
+    user: str
+    store_id: int  # user whose object store has the snapshot
+    snapshot: Snapshot
+    credential: Credential | None  # for the snapshot's remote
+    needs_script: bool
+    keep: Path | None  # keep directory of the job that it continues
+    account: Account | None  # owner of the files
+    groups: tuple[tuple[Path, int], ...]  # directory and gid of each of the user's groups
+
+
+@dataclass(frozen=True)
+class DiffSize:
+    """The size of the uncommitted changes."""
+
+    files: int | None = None
+    added: int | None = None
+    removed: int | None = None
+
+
+def list_preparing(session: Session) -> list[int]:
+    return list(
+        session.execute(select(Job.id).where(Job.state == JobState.PREPARING).order_by(Job.id)).scalars()
+    )
+
+
+def prepare(database: Database, data: DataRoot, settings: Settings, number: int) -> None:
+    """Prepare one job: it is waiting afterwards, or has failed with a reason."""
+    try:
+        with database.read() as session:
+            work = _load(session, data, settings, number)
+    except Problem as problem:
+        _apply(database, number, JobEvent.REFUSED, problem.message)
+        return
+    if work is None:
+        return
+    write_log = _LogWriter(database.wakeups, data, work)
+    try:
+        diff_size = _build(work, data, settings, write_log)
+    except Problem as problem:
+        reason = f"{problem.message}; {problem.hint}" if problem.hint else problem.message
+        _apply(database, number, JobEvent.REFUSED, reason)
+    except (GitFailed, OSError) as error:
+        _apply(database, number, JobEvent.REFUSED, f"the tree could not be built: {error}")
+    else:
+        _apply(database, number, JobEvent.PREPARED, diff_size=diff_size)
+        if work.snapshot.pack:
+            data.upload(work.user_id, work.snapshot.pack).unlink(missing_ok=True)
+
+
+class _LogWriter:
+    """Appends lines to the job's log."""
+
+    def __init__(self, wakeups: Wakeups, data: DataRoot, work: PreparationInput) -> None:
+        self._wakeups = wakeups
+        self._stream = preparation_log(data, work.number, work.attempt)
+        self._number = work.number
+
+    def __call__(self, text: str) -> None:
+        self._stream.append(text.encode(errors="replace") + b"\n", time.time())
+        self._wakeups.notify([job_topic(self._number)])
+
+
+def _load(session: Session, data: DataRoot, settings: Settings, number: int) -> PreparationInput | None:
+    job = session.get(Job, number)
+    if job is None or job.state != JobState.PREPARING:
+        return None  # stopped in the meantime
+    owner = session.execute(select(User.name, User.is_admin).where(User.id == job.user_id)).one()
+    user = owner.name
+    keep = None
+    options = jobs.options_of(job)
+    if options.continues is not None:
+        # Check again: the user may have lost access to it since.
+        continued = jobs.find(
+            session, Caller(job.user_id, None, user, is_admin=owner.is_admin), options.continues
+        )
+        attempt = continued.attempt
+        keep = data.attempt(options.continues, attempt) / "keep"
+    account = unix_ids.find_account(session, job.user_id)
+    gids = unix_ids.gids_of_user(session, job.user_id) if account else {}
+    places = tuple((data.group(name), gid) for name, gid in gids.items())
+    place = remote.parse(job.remote) if job.remote else None
+    return PreparationInput(
+        number,
+        job.attempt,
+        job.user_id,
+        user,
+        job.store_id or job.user_id,
+        snapshot_of(job),
+        secrets.get_credential(session, settings.home, job.user_id, place),
+        options.command is None,
+        keep,
+        account,
+        places,
+    )
+
+
+def _build(work: PreparationInput, data: DataRoot, settings: Settings, write_log: _LogWriter) -> DiffSize:
+    """Build the attempt's directory; it appears only when it is complete."""
+    began = time.monotonic()
+    target = data.attempt(work.number, work.attempt)
+    partial = target.with_name(f"{target.name}.part")
+    for leftover in (partial, target):  # of a head that was killed while it prepared this job
+        if leftover.exists():
+            shutil.rmtree(leftover)
+    partial.mkdir(mode=0o755, parents=True)
+    snapshot = work.snapshot
+    pack = data.upload(work.user_id, snapshot.pack) if snapshot.pack else None
+    try:
+        store = Sources(data, settings, write_log).gather(work.store_id, snapshot, pack, work.credential)
+    except Problem:
+        if snapshot.remote:
+            negotiation.forget_answer(
+                data.root, work.store_id, remote.parse(snapshot.remote), work.credential
+            )
+        raise
+    (partial / "src").mkdir()
+    with store.whole(snapshot.tree), checkout.index_of(store.git, snapshot.tree) as indexed:
+        checkout.check_out(indexed, partial / "src")
+        if found := lfs_pointers.find(indexed):
+            write_log(f"{len(found):,} Git LFS file{'' if len(found) == 1 else 's'}")
+            _large_files(work, data, settings).replace_pointers(found, partial / "src")
+    if work.needs_script and not (partial / "src" / COMPUTE).is_file():
+        raise Problem("no_script", f"the project has no {COMPUTE}", "add one, or give commands with `-d`")
+    _copy_keep(work.keep, partial / "keep", write_log)
+    home = data.home(work.user)
+    home.mkdir(mode=0o700, exist_ok=True)
+    if work.account:
+        partial.chmod(0o700)
+        unix_ids.give(partial, work.account)
+        unix_ids.give_home(home, work.account)
+    for directory, gid in work.groups:
+        unix_ids.open_group(directory, gid)
+    partial.rename(target)
+    diff_size = _count(store.git, snapshot)
+    changed = ""
+    if diff_size.files:
+        changed = (
+            " with 1 changed file" if diff_size.files == 1 else f" with {diff_size.files:,} changed files"
+        )
+    what = f"commit {snapshot.commit[:12]}" if snapshot.commit else "the project"
+    write_log(f"{what}{changed} checked out in {time.monotonic() - began:.2f} s")
+    return diff_size
+
+
+def _large_files(work: PreparationInput, data: DataRoot, settings: Settings) -> LargeFiles:
+    place = remote.parse(work.snapshot.remote) if work.snapshot.remote else None
+    return LargeFiles(data, settings, work.user_id, work.store_id, place, work.credential)
+
+
+def _count(git: Git, snapshot: Snapshot) -> DiffSize:
+    if snapshot.committed is None:
+        return DiffSize()
+    found = list(diffs.changes(git, snapshot.committed, snapshot.tree))
+    added, removed = (change.added or 0 for change in found), (change.removed or 0 for change in found)
+    return DiffSize(len(found), sum(added), sum(removed))
+
+
+def _copy_keep(source: Path | None, target: Path, write_log: _LogWriter) -> None:
+    if source is None:
+        target.mkdir()
+        return
+    if source.is_symlink() or not source.is_dir():
+        raise Problem("no_keep", f"the keep directory of job {source.parent.parent.name} no longer exists")
+    # Copy symlinks as symlinks: the old job may have pointed them anywhere.
+    shutil.copytree(source, target, symlinks=True, ignore=_special_files)
+    write_log(f"copied the keep directory of job {source.parent.parent.name}")
+
+
+def _special_files(directory: str, names: list[str]) -> set[str]:
+    """Names to leave out of a copy, such as a FIFO, which would block it."""
+    paths = ((name, Path(directory, name)) for name in names)
+    return {name for name, path in paths if not (path.is_symlink() or path.is_file() or path.is_dir())}
+
+
+def _apply(
+    database: Database, number: int, event: JobEvent, reason: str = "", diff_size: DiffSize | None = None
+) -> None:
+    outcome = Outcome.FAILED if event is JobEvent.REFUSED else None
+    try:
+        with database.write() as session:
+            job = lifecycle.lock(session, number)
+            lifecycle.advance(session, job, event, now=time.time(), reason=reason, outcome=outcome)
+            if diff_size:
+                session.execute(
+                    update(Job)
+                    .where(Job.id == number)
+                    .values({f"diff_{name}": count for name, count in vars(diff_size).items()})
+                )
+    except (lifecycle.IllegalMove, lifecycle.StaleState) as error:
+        log.info("discarded the preparation of job %d: %s", number, error)

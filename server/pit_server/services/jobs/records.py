@@ -1,0 +1,266 @@
+"""Jobs as the API shows them; many are loaded as columns, not as objects."""
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from msgspec.structs import asdict
+from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy.orm import Session
+
+from pit_protocol.answers.jobs import (
+    JobEvent,
+    JobList,
+    JobProcess,
+    JobRecord,
+    JobSnapshot,
+    JobSummary,
+    Status,
+    StoredOptions,
+    Totals,
+)
+from pit_protocol.job_options import SEARCHABLE
+from pit_protocol.problem import Problem
+from pit_protocol.states import JobState, Outcome, letters
+from pit_protocol.wire import from_json
+from pit_server.db.database import AnyRow
+from pit_server.db.models import Allocation, Event, Group, Job, JobGroup, Node, Process, User
+from pit_server.scheduler.kinds import CPU, MEMORY, PORT
+from pit_server.scheduler.plan import Reason
+from pit_server.services.jobs import gpu_usage
+from pit_server.services.snapshots import origins
+from pit_server.services.users.access import visible
+from pit_server.services.users.tokens import Caller
+from pit_server.services.validation import parse_number
+
+LIVE = (JobState.STARTING, JobState.RUNNING, JobState.STOPPING)
+QUEUED = (JobState.PREPARING, JobState.WAITING)
+ORDERS = {"date": Job.created_at, "title": Job.title, "user": User.name, "state": Job.state}
+MAX_ROWS = 1_000
+NO_ESCAPE = "\x01"
+
+_SUMMARY = (
+    Job.id,
+    Job.title,
+    Job.request,
+    Job.state,
+    Job.outcome,
+    Job.reason,
+    Job.created_at,
+    Job.since,
+    User.name.label("user"),
+)
+
+
+def status(
+    session: Session, caller: Caller, limit: int, reasons: Mapping[int, Reason], revision: int
+) -> Status:
+    """What `pit status` shows."""
+    mine = visible(caller)
+    totals = dict.fromkeys(JobState, 0)
+    for state, count in session.execute(select(Job.state, func.count()).where(mine).group_by(Job.state)):
+        totals[JobState(state)] = count
+    query = select(*_SUMMARY).join(User, User.id == Job.user_id).where(mine)
+    now = time.time()
+    running = session.execute(query.where(Job.state.in_(LIVE)).order_by(Job.id)).all()
+    waiting = session.execute(query.where(Job.state.in_(QUEUED)).order_by(Job.id).limit(limit)).all()
+    done = session.execute(
+        query.where(Job.state == JobState.ENDED).order_by(Job.since.desc()).limit(limit)
+    ).all()
+    used = gpu_usage.means(session, [row.id for row in done])
+    used |= gpu_usage.means(session, [row.id for row in running], since=now - gpu_usage.RECENT_S)
+    why = _why(session, caller, waiting, reasons)
+    return Status(
+        revision=revision,
+        running=[_summary(row, why, used) for row in running],
+        waiting=[_summary(row, why) for row in waiting],
+        done=[_summary(row, why, used) for row in done],
+        totals=Totals(
+            running=sum(totals[state] for state in LIVE),
+            waiting=sum(totals[state] for state in QUEUED),
+            done=totals[JobState.ENDED],
+        ),
+    )
+
+
+def listing(
+    session: Session, caller: Caller, filters: Mapping[str, str], reasons: Mapping[int, Reason]
+) -> JobList:
+    """Jobs by filter, order and page."""
+    query = select(*_SUMMARY).join(User, User.id == Job.user_id).where(visible(caller))
+    query = _filtered(query, filters)
+    total = session.execute(select(func.count()).select_from(query.subquery())).scalar_one()
+    limit = min(_number(filters, "limit", 20), MAX_ROWS)
+    page = query.order_by(*_ordering(filters)).limit(limit).offset(_number(filters, "offset", 0))
+    rows = session.execute(page).all()
+    used = gpu_usage.means(session, [row.id for row in rows])
+    why = _why(session, caller, rows, reasons)
+    return JobList([_summary(row, why, used) for row in rows], total)
+
+
+def record(
+    session: Session, caller: Caller, job: Job, result: str | None, reasons: Mapping[int, Reason]
+) -> JobRecord:
+    """One job with everything that is known of it."""
+    row = session.execute(select(*_SUMMARY).join(User, User.id == Job.user_id).where(Job.id == job.id)).one()
+    processes = session.execute(
+        select(Process, Node.name).join(Node, Node.id == Process.node_id).where(Process.job_id == job.id)
+    ).all()
+    names = {row.Process.id: f"{row.Process.group_index}.{row.Process.process_index}" for row in processes}
+    shares = _shares(session, job.id)
+    events = session.execute(select(Event).where(Event.job_id == job.id).order_by(Event.id)).scalars()
+    summary = _summary(row, _why(session, caller, [row], reasons), gpu_usage.means(session, [job.id]))
+    return JobRecord(
+        **asdict(summary),
+        keep=job.is_kept,
+        options=from_json(StoredOptions, job.options),
+        attempt=job.attempt,
+        groups=_group_names(session, job.id),
+        snapshot=_snapshot(job),
+        reruns=job.reruns,
+        variables=sorted(job.variables),
+        result=result,
+        events=[_event(event, names) for event in events],
+        processes=[
+            _process(row.Process, row.name, shares[row.Process.id])
+            for row in sorted(processes, key=lambda row: (row.Process.attempt_id, row.Process.rank))
+        ],
+    )
+
+
+def _snapshot(job: Job) -> JobSnapshot:
+    return JobSnapshot(
+        **asdict(origins.snapshot_of(job)),
+        dirty=None if job.commit_hash is None else job.committed_hash != job.tree_hash,
+        diff_files=job.diff_files,
+        diff_added=job.diff_added,
+        diff_removed=job.diff_removed,
+    )
+
+
+def _group_names(session: Session, number: int) -> list[str]:
+    """The groups that a job is shared with."""
+    query = select(Group.name).join(JobGroup, JobGroup.group_id == Group.id).where(JobGroup.job_id == number)
+    return list(session.execute(query.order_by(Group.name)).scalars())
+
+
+def _why(
+    session: Session, caller: Caller, rows: Sequence[AnyRow], reasons: Mapping[int, Reason]
+) -> dict[int, str]:
+    """Why the jobs wait, without naming jobs that the caller may not see."""
+    mine = {row.id: reasons[row.id] for row in rows if row.id in reasons}
+    named = {reason.behind for reason in mine.values() if reason.behind is not None}
+    seen = (
+        set(session.execute(select(Job.id).where(Job.id.in_(named), visible(caller))).scalars())
+        if named
+        else set()
+    )
+    return {number: reason.render(names_job=reason.behind in seen) for number, reason in mine.items()}
+
+
+def _summary(
+    row: AnyRow, reasons: Mapping[int, str], used: Mapping[int, tuple[float, float]] = MappingProxyType({})
+) -> JobSummary:
+    gpu, memory = used.get(row.id, (None, None))
+    state, outcome = JobState(row.state), Outcome(row.outcome) if row.outcome else None
+    return JobSummary(
+        number=row.id,
+        title=row.title,
+        user=row.user,
+        request=row.request,
+        state=state,
+        outcome=outcome,
+        letters=letters(state, outcome),
+        reason=reasons.get(row.id, "") if state is JobState.WAITING else row.reason,
+        created_at=row.created_at,
+        since=row.since,
+        gpu_percent=gpu,
+        memory_percent=memory,
+    )
+
+
+def _process(process: Process, node: str, resources: list[str]) -> JobProcess:
+    return JobProcess(
+        group=process.group_index,
+        index=process.process_index,
+        rank=process.rank,
+        node=node,
+        host=process.host,
+        state=process.state,
+        exit_code=process.exit_code,
+        signal=process.signal,
+        killed_by=process.killed_by,
+        oom=process.oom,
+        image=process.image or None,
+        reason=process.reason,
+        started_at=process.started_at,
+        ended_at=process.ended_at,
+        resources=resources,
+    )
+
+
+def _event(event: Event, names: Mapping[int, str]) -> JobEvent:
+    return JobEvent(
+        at=event.at,
+        event=event.event,
+        from_state=event.from_state,
+        to_state=event.to_state,
+        actor=event.actor,
+        reason=event.reason,
+        process=names.get(event.process_id) if event.process_id else None,
+    )
+
+
+def _shares(session: Session, number: int) -> defaultdict[int, list[str]]:
+    shares: defaultdict[int, list[str]] = defaultdict(list)
+    for row in session.execute(
+        select(Allocation.process_id, Allocation.kind, Allocation.unit, Allocation.amount)
+        .join(Process, Process.id == Allocation.process_id)
+        .where(Process.job_id == number, Allocation.kind != PORT)
+        .order_by(Allocation.id)
+    ):
+        amount = {CPU: f"{row.amount / 1000:g} cores", MEMORY: f"{row.amount / 1024:g} GiB"}.get(row.kind)
+        shares[row.process_id].append(amount or f"{row.kind} {row.unit}")
+    return shares
+
+
+def _filtered(query: Select[*tuple[Any, ...]], filters: Mapping[str, str]) -> Select[*tuple[Any, ...]]:
+    known = {"user", "state", "outcome", "title", *SEARCHABLE}
+    known |= {"since", "till", "asc", "desc", "limit", "offset"}
+    if unknown := sorted(set(filters) - known):
+        raise Problem(
+            "unknown_filter",
+            f"there is no filter {unknown[0]!r}",
+            f"known are: {', '.join(sorted(known))}",
+            status=422,
+        )
+    for name, column in (("user", User.name), ("state", Job.state), ("outcome", Job.outcome)):
+        if name in filters:
+            query = query.where(column == filters[name])
+    for name in ("title", *SEARCHABLE):
+        if name in filters:
+            # The same on all databases: case does not matter, and only % and _ are special.
+            pattern = filters[name].replace(NO_ESCAPE, "").lower()
+            column = Job.title if name == "title" else Job.options[name].as_string()
+            query = query.where(func.lower(column).like(pattern, escape=NO_ESCAPE))
+    if "since" in filters:
+        query = query.where(Job.created_at >= _number(filters, "since", 0))
+    if "till" in filters:
+        query = query.where(Job.created_at < _number(filters, "till", 0))
+    return query
+
+
+def _ordering(filters: Mapping[str, str]) -> Sequence[ColumnElement[Any]]:
+    name = filters.get("asc") or filters.get("desc") or "date"
+    if name not in ORDERS:
+        raise Problem(
+            "unknown_order", f"jobs have no order {name!r}", f"known are: {', '.join(ORDERS)}", status=422
+        )
+    column = ORDERS[name]
+    return (column.asc(), Job.id.asc()) if "asc" in filters else (column.desc(), Job.id.desc())
+
+
+def _number(filters: Mapping[str, str], name: str, default: int) -> int:
+    return int(parse_number(name, filters[name])) if name in filters else default

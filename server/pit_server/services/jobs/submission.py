@@ -1,0 +1,194 @@
+"""Submissions: what the head checks before it accepts a job, and how it stores it."""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+
+from msgspec.structs import replace
+from sqlalchemy import insert, literal, select
+from sqlalchemy.orm import Session
+
+from pit_grammar import Request, RequestError, parse
+from pit_protocol import job_options
+from pit_protocol.job_options import OPTIONS, JobOptions
+from pit_protocol.problem import Problem
+from pit_protocol.states import JobEvent, JobState
+from pit_protocol.submission import MAX_TITLE, Submission
+from pit_protocol.variables import check_variables
+from pit_protocol.wire import to_json
+from pit_server.db.database import note_event, notify_after_commit
+from pit_server.db.models import Job, JobGroup, Membership
+from pit_server.scheduler.explain import refusal_reason
+from pit_server.services import scheduling_input
+from pit_server.services.jobs import images, jobs, user_variables
+from pit_server.services.nodes.aliases import KindNames
+from pit_server.services.snapshots import remote_check
+from pit_server.services.snapshots.origins import Origin
+from pit_server.services.users import access
+from pit_server.services.users.tokens import Caller
+from pit_server.services.validation import check_text
+from pit_server.settings import Settings
+from pit_server.store.pack_uploads import check_name
+from pit_server.wakeups import PREPARER, STATUS
+
+MAX_KEY = 64
+MAX_NAME = 200
+
+
+def check_submission(submission: Submission, settings: Settings) -> Request:
+    """Run every check that needs no database; returns the parsed request."""
+    check_text("key", submission.key, MAX_KEY, shortest=1)
+    check_text("title", submission.title.strip(), MAX_TITLE, shortest=1)
+    _check_options(submission.options, settings)
+    check_variables(submission.variables)
+    _check_snapshot(submission)
+    try:
+        return parse(submission.request)
+    except RequestError as error:
+        raise Problem("bad_request", str(error), status=422) from error
+
+
+def accept_submission(
+    session: Session,
+    caller: Caller,
+    submission: Submission,
+    request: Request,
+    origin: Origin,
+    *,
+    home: Path,
+    now: float,
+) -> tuple[int, bool]:
+    """Store a job; returns its number and whether it is new: the same submission sent twice is one job."""
+    assert caller.user_id is not None  # noqa: S101 - the route admits users only
+    body = _body_hash(home, submission)
+    known = session.execute(
+        select(Job.id, Job.body_sha256).where(
+            Job.user_id == caller.user_id, Job.submission_key == submission.key
+        )
+    ).one_or_none()
+    if known is not None:
+        if known.body_sha256 != body:
+            raise Problem(
+                "key_reused",
+                f"this key belongs to job {known.id}, whose submission differs",
+                status=422,
+            )
+        return known.id, False
+    _check_possible(session, caller.user_id, request, submission.options.image)
+    origin.check()
+    if submission.options.continues is not None:
+        _check_continued(session, caller, submission.options.continues)
+    inherited = None if submission.inherits is None else jobs.find(session, caller, submission.inherits)
+    job = _row(caller.user_id, submission, origin, str(request), body, now)
+    job.variables = user_variables.seal_all(home, caller.user_id, submission, inherited)
+    session.add(job)
+    session.flush()
+    if not submission.options.private:
+        _autoshare(session, job)
+    note_event(
+        session,
+        job_id=job.id,
+        attempt=job.attempt,
+        event=JobEvent.ACCEPTED,
+        from_state=None,
+        to_state=job.state,
+        actor=caller.name,
+        at=now,
+    )
+    notify_after_commit(session, PREPARER, STATUS)
+    return job.id, True
+
+
+def _check_options(options: JobOptions, settings: Settings) -> None:
+    for name, option in OPTIONS.items():
+        value = getattr(options, name)
+        if isinstance(value, str):
+            job_options.check_text(name, value)
+            check_text(name, value, option.most)
+    if options.image is not None:
+        images.check(options.image, settings)
+
+
+def _check_snapshot(submission: Submission) -> None:
+    snapshot = submission.snapshot
+    if (snapshot is None) == (submission.reruns is None):
+        raise Problem(
+            "bad_field", "a submission needs either a snapshot or the number of a job to rerun", status=422
+        )
+    if snapshot is None:
+        return
+    remote_check.check_snapshot(snapshot)
+    if snapshot.pack is not None:
+        check_name(snapshot.pack)
+    check_text("branch", snapshot.branch or "", MAX_NAME)
+    check_text("remote", snapshot.remote_name or "", MAX_NAME)
+
+
+def _check_possible(session: Session, user_id: int, request: Request, image: str | None) -> None:
+    """Refuse a request that this user could not get even on an idle cluster."""
+    resources = access.ResourceAccess(session)
+    mine = resources.access_of(user_id, needs_container=image is not None)
+    if image is not None and not resources.has_containers:
+        raise Problem(
+            "no_containers",
+            "no node of this cluster runs containers",
+            "submit the job without an image",
+            status=422,
+        )
+    meanings = KindNames(session).kinds()
+    if reason := refusal_reason(request.renamed(meanings), scheduling_input.idle_nodes(session), mine):
+        for name in request.kinds & meanings.keys():  # use the names from the request
+            reason = re.sub(rf"\b{re.escape(meanings[name])}\b", name, reason)
+        raise Problem("cannot_be_fulfilled", reason, "`pit show nodes` lists what exists", status=422)
+
+
+def _check_continued(session: Session, caller: Caller, number: int) -> None:
+    continued = jobs.find(session, caller, number)
+    if continued.state != JobState.ENDED:
+        raise Problem(
+            "not_ended",
+            f"job {number} is still {continued.state}",
+            f"`pit wait {number}` or `pit stop {number}` first: its keep directory must be final",
+            status=409,
+        )
+
+
+def _body_hash(home: Path, submission: Submission) -> str:
+    submission = replace(submission, variables=user_variables.fingerprints(home, submission))
+    return hashlib.sha256(json.dumps(to_json(submission), sort_keys=True).encode()).hexdigest()
+
+
+def _row(user_id: int, submission: Submission, origin: Origin, request: str, body: str, now: float) -> Job:
+    snapshot = origin.snapshot
+    return Job(
+        user_id=user_id,
+        submission_key=submission.key,
+        body_sha256=body,
+        title=submission.title.strip(),
+        request=request,
+        options=to_json(submission.options),
+        needs_container=submission.options.image is not None,
+        remote=snapshot.remote,
+        remote_name=snapshot.remote_name,
+        branch=snapshot.branch,
+        commit_hash=snapshot.commit,
+        tree_hash=snapshot.tree,
+        committed_hash=snapshot.committed,
+        base_hash=snapshot.base,
+        store_id=origin.store_id,
+        reruns=submission.reruns,
+        diff_lines=snapshot.diff_lines,
+        pack_sha256=snapshot.pack,
+        state=JobState.PREPARING,
+        attempt=1,
+        created_at=now,
+        since=now,
+    )
+
+
+def _autoshare(session: Session, job: Job) -> None:
+    mine = select(literal(job.id), Membership.group_id).where(
+        Membership.user_id == job.user_id, Membership.autoshares
+    )
+    session.execute(insert(JobGroup).from_select(["job_id", "group_id"], mine))

@@ -1,0 +1,66 @@
+"""The head's own lines in a job's log, rendered from its events."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pit_protocol.states import JobEvent, Outcome, ProcessEvent
+from pit_server.db.models import Event, Process
+from pit_server.store.log_stream import LogStream
+
+LAST_LINES = 20  # of the process that failed first, repeated at the end
+
+
+@dataclass(frozen=True)
+class JobFacts:
+    """What the lines of one job are rendered from."""
+
+    number: int
+    outcome: Outcome | None
+    reason: str
+    processes: Mapping[int, tuple[Process, str]]  # id -> process and its node's name
+    streams: Mapping[int, LogStream]  # id -> its log
+
+
+def render_event(event: Event, facts: JobFacts, culprit: int | None) -> list[tuple[float, str]]:
+    """Render the lines of one event; `culprit` is the process that made the job fail."""
+    if event.process_id is not None and event.event != JobEvent.FAILED:
+        return _of_process(event, facts)
+    if event.event == JobEvent.SETTLED or event.event == JobEvent.REFUSED:
+        return [(event.at, text) for text in _closing(facts, culprit)]
+    texts = {
+        JobEvent.ACCEPTED: f"job {facts.number} accepted from {event.actor}",
+        JobEvent.PREPARED: "the tree is ready",
+        JobEvent.PLACED: f"placed {event.reason}",
+        JobEvent.STOP: f"stop requested {event.reason}",
+        JobEvent.FAILED: f"stopping: {event.reason}",
+    }
+    text = texts.get(JobEvent(event.event))
+    lines = [(event.at, text)] if text else []
+    if event.event == JobEvent.STOP and event.to_state == "ended":
+        lines.append((event.at, f"job {facts.number} {facts.outcome}"))
+    return lines
+
+
+def _of_process(event: Event, facts: JobFacts) -> list[tuple[float, str]]:
+    assert event.process_id is not None  # noqa: S101 - the caller looked
+    process, node = facts.processes[event.process_id]
+    if event.event == ProcessEvent.STARTED:
+        # By the worker's clock, like the lines that follow it.
+        return [(process.started_at or event.at, f"worker {process.rank} started on {node}")]
+    if event.event == ProcessEvent.ENDED:
+        return [(max(event.at, process.ended_at or 0), f"worker {process.rank} {event.reason}")]
+    return []
+
+
+def _closing(facts: JobFacts, culprit: int | None) -> list[str]:
+    end = f"job {facts.number} {facts.outcome}"
+    lines = [f"{end}: {facts.reason}" if facts.reason else end]
+    if culprit is None or facts.outcome is not Outcome.FAILED:
+        return lines
+    stream = facts.streams[culprit]
+    last = stream.lines(stream.tail_offset(LAST_LINES), LAST_LINES * 4096, is_final=True)
+    if not last:
+        return lines
+    rank = facts.processes[culprit][0].rank
+    quoted = [f"  | {line.text.decode(errors='replace')}" for line in last[-LAST_LINES:]]
+    return [f"last lines of worker {rank}, which failed first:", *quoted, *lines]

@@ -1,0 +1,1 @@
+"""Rules for nodes: joining, capacity, beats, orders."""

@@ -1,0 +1,156 @@
+"""What nodes have and what is used on them; nodes as the API shows them."""
+
+from collections import defaultdict
+from typing import NamedTuple
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from pit_protocol.answers import nodes as answers
+from pit_protocol.states import NodeState
+from pit_server.db.models import (
+    IS_LIVE,
+    Allocation,
+    Group,
+    Job,
+    Node,
+    NodeGroup,
+    Process,
+    Resource,
+    ResourceGroup,
+)
+from pit_server.scheduler.kinds import CPU, MEMORY
+from pit_server.services.nodes.aliases import KindNames
+from pit_server.services.users.access import visible
+from pit_server.services.users.tokens import Caller
+
+MIN_SLOTS = 8
+
+
+class Used(NamedTuple):
+    """What the live processes of one node use."""
+
+    processes: int
+    cpu_milli: int
+    memory_mib: int
+
+
+NOTHING = Used(0, 0, 0)
+
+
+def default_slots(cores: int) -> int:
+    return max(MIN_SLOTS, 2 * cores)
+
+
+def shown_state(node: Node) -> str:
+    """The state to show: what the admin set, except for a node that should be online and is not."""
+    if node.service == NodeState.MAINTENANCE or node.state == NodeState.ONLINE:
+        return node.service
+    return node.state
+
+
+def is_open(node: Node) -> bool:
+    """Whether the node takes new processes."""
+    return is_in_service(node) and not node.trouble
+
+
+def is_in_service(node: Node) -> bool:
+    """Whether the node is online, and its admin wants it to be."""
+    return bool(node.state == node.service == NodeState.ONLINE and node.removed_at is None)
+
+
+def records(session: Session, caller: Caller, name: str | None = None) -> list[answers.Node]:
+    """Nodes as the API shows them; a job that the caller may not see is not named."""
+    query = select(Node).where(Node.removed_at.is_(None)).order_by(Node.name)
+    nodes = session.execute(query.where(Node.name == name) if name else query).scalars().all()
+    used = used_by_node(session)
+    resources = _resource_records(session, caller)
+    groups = _group_names(session, NodeGroup)
+    return [
+        answers.Node(
+            name=node.name,
+            state=shown_state(node),
+            since=node.since,
+            epoch=node.epoch,
+            address=node.fixed_address or node.address,
+            cores=node.cores,
+            memory_mib=node.memory_mib,
+            slots=slots_of(node),
+            free_slots=slots_of(node) - used.get(node.id, NOTHING).processes,
+            labels=node.labels,
+            groups=groups.get(node.id, []),
+            runtime=node.runtime,
+            trouble=node.trouble,
+            resources=resources.get(node.id, []),
+        )
+        for node in nodes
+    ]
+
+
+def slots_of(node: Node) -> int:
+    return node.slots if node.slots is not None else default_slots(node.cores)
+
+
+def used_by_node(session: Session) -> dict[int, Used]:
+    """What live processes use, by node."""
+    live = select(Process.node_id, func.count()).where(IS_LIVE).group_by(Process.node_id)
+    processes = {row[0]: row[1] for row in session.execute(live)}
+    amounts: dict[tuple[int, str], int] = {
+        (node_id, kind): int(amount)
+        for node_id, kind, amount in session.execute(
+            select(Allocation.node_id, Allocation.kind, func.sum(Allocation.amount))
+            .where(Allocation.released_at.is_(None), Allocation.unit.is_(None))
+            .group_by(Allocation.node_id, Allocation.kind)
+        )
+    }
+    return {
+        node_id: Used(
+            processes.get(node_id, 0), amounts.get((node_id, CPU), 0), amounts.get((node_id, MEMORY), 0)
+        )
+        for node_id in {*processes, *(node_id for node_id, _ in amounts)}
+    }
+
+
+def _group_names(session: Session, kept: type[NodeGroup] | type[ResourceGroup]) -> dict[int, list[str]]:
+    """Per node or resource, the groups that it is reserved for."""
+    key = kept.node_id if kept is NodeGroup else ResourceGroup.resource_id
+    query = select(key, Group.name).join(Group, Group.id == kept.group_id).order_by(Group.name)
+    found: dict[int, list[str]] = defaultdict(list)
+    for kept_id, name in session.execute(query):
+        found[kept_id].append(name)
+    return found
+
+
+def _resource_records(session: Session, caller: Caller) -> dict[int, list[answers.NodeResource]]:
+    names = KindNames(session)
+    groups = _group_names(session, ResourceGroup)
+    result: dict[int, list[answers.NodeResource]] = defaultdict(list)
+    held = (
+        select(Allocation.node_id, Allocation.unit, Process.job_id)
+        .join(Process, Process.id == Allocation.process_id)
+        .where(Allocation.released_at.is_(None), Allocation.unit.is_not(None))
+        .subquery()
+    )
+    for resource, holder, job in session.execute(
+        select(Resource, held.c.job_id, Job.id)
+        .outerjoin(held, (held.c.node_id == Resource.node_id) & (held.c.unit == Resource.unit))
+        .outerjoin(Job, (Job.id == held.c.job_id) & visible(caller))
+        .where(Resource.is_present)
+        .order_by(Resource.node_id, Resource.position)
+    ):
+        result[resource.node_id].append(
+            answers.NodeResource(
+                index=resource.position,
+                model=resource.model,
+                kind=names.kind(resource.kind),
+                aliases=names.aliases(resource.kind),
+                unit=resource.unit,
+                memory_mib=resource.memory_mib,
+                pci=resource.pci,
+                trouble=resource.trouble,
+                groups=groups.get(resource.id, []),
+                free=holder is None and not resource.trouble,
+                job=job,
+            )
+        )
+    return result

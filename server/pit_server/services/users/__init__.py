@@ -1,0 +1,1 @@
+"""Rules for users: accounts, groups, tokens, permissions."""

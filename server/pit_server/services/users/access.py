@@ -1,0 +1,74 @@
+"""Who may see which jobs, and who may use which nodes and resources at this moment."""
+
+from collections import defaultdict
+from collections.abc import Set
+
+from sqlalchemy import ColumnElement, or_, select
+from sqlalchemy.orm import Session
+
+from pit_protocol.beat import Runtime
+from pit_server.db.models import Job, JobGroup, Membership, Node, NodeGroup, Resource, ResourceGroup
+from pit_server.scheduler.capacity import EVERYTHING, Access
+from pit_server.services.users import groups, permissions
+from pit_server.services.users.permissions import Action, Relation
+from pit_server.services.users.tokens import Caller
+
+
+def visible(caller: Caller) -> ColumnElement[bool]:
+    """A condition for the jobs that the caller may see."""
+    there = Job.removed_at.is_(None)
+    if permissions.allows(Action.SEE_JOB, caller.relations):
+        return there
+    shared = select(JobGroup.job_id).where(JobGroup.group_id.in_(groups.of_user(caller.user_id)))
+    return there & or_(Job.user_id == caller.user_id, Job.id.in_(shared))
+
+
+def relations_to_job(session: Session, caller: Caller, job: Job) -> set[Relation]:
+    """How the caller is related to the job."""
+    relations = caller.relations | ({Relation.OWNER} if job.user_id == caller.user_id else set())
+    shared = select(JobGroup.group_id).where(
+        JobGroup.job_id == job.id, JobGroup.group_id.in_(groups.of_user(caller.user_id))
+    )
+    return relations | ({Relation.MEMBER} if session.execute(shared.limit(1)).first() else set())
+
+
+class ResourceAccess:
+    """Which nodes and resources are reserved for which groups, at one moment."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._nodes: dict[int, set[int]] = defaultdict(set)
+        self._units: dict[tuple[int, str], set[int]] = defaultdict(set)
+        for node_id, group_id in session.execute(select(NodeGroup.node_id, NodeGroup.group_id)):
+            self._nodes[node_id].add(group_id)
+        for node_id, unit, group_id in session.execute(
+            select(Resource.node_id, Resource.unit, ResourceGroup.group_id).join(
+                Resource, Resource.id == ResourceGroup.resource_id
+            )
+        ):
+            self._units[node_id, unit].add(group_id)
+        self._memberships: dict[int, set[int]] | None = None
+        self._known: dict[tuple[frozenset[int], bool], Access] = {}
+        runtimes = session.execute(select(Node.id, Node.runtime).where(Node.removed_at.is_(None))).all()
+        self._without_containers = frozenset(row.id for row in runtimes if row.runtime != Runtime.DOCKER)
+        self.has_containers = len(self._without_containers) < len(runtimes)
+
+    def access_of(self, user_id: int, *, needs_container: bool = False) -> Access:
+        """What the user's job cannot use; the same object for all jobs with equal access."""
+        if not self._nodes and not self._units and not (needs_container and self._without_containers):
+            return EVERYTHING
+        mine = frozenset(self._groups_of(user_id))
+        if (mine, needs_container) not in self._known:
+            closed = frozenset(node for node, groups_of in self._nodes.items() if not groups_of & mine)
+            self._known[mine, needs_container] = Access(
+                closed | (self._without_containers if needs_container else frozenset()),
+                frozenset(unit for unit, groups_of in self._units.items() if not groups_of & mine),
+            )
+        return self._known[mine, needs_container]
+
+    def _groups_of(self, user_id: int) -> Set[int]:
+        if self._memberships is None:
+            self._memberships = defaultdict(set)
+            for member, group_id in self._session.execute(select(Membership.user_id, Membership.group_id)):
+                self._memberships[member].add(group_id)
+        return self._memberships.get(user_id, set())

@@ -1,0 +1,216 @@
+"""User accounts: adding, changing, showing and removing them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+from sqlalchemy import delete, select, update
+from sqlalchemy.orm import Session
+
+from pit_protocol.answers import users as answers
+from pit_protocol.problem import Problem
+from pit_protocol.states import JobState
+from pit_server.db.models import Group, Job, Membership, User
+from pit_server.services import cluster, names
+from pit_server.services.files import unix_ids
+from pit_server.services.properties import (
+    Property,
+    read_email,
+    read_names,
+    read_raw,
+    read_size_mib,
+    read_some_text,
+    read_yes_no,
+    size_text,
+)
+from pit_server.services.users import groups, permissions, secrets, tokens
+from pit_server.services.users.permissions import Action, Relation
+from pit_server.services.users.tokens import Caller
+
+ME = "me"
+PROPERTIES = (
+    Property("full_name", read_some_text, Action.CHANGE_ACCOUNT, is_mandatory=True),
+    Property("email", read_email, Action.CHANGE_ACCOUNT),
+    Property("password", read_raw, Action.CHANGE_ACCOUNT),
+    Property("autoshare", read_names, Action.CHANGE_ACCOUNT),
+    Property("admin", read_yes_no, Action.GOVERN_ACCOUNT),
+    Property("active", read_yes_no, Action.GOVERN_ACCOUNT),
+    Property("uid", unix_ids.read_number, Action.GOVERN_ACCOUNT),
+    Property("quota", read_size_mib, Action.GOVERN_ACCOUNT),
+    Property(secrets.PREFIX, secrets.read, Action.CHANGE_ACCOUNT),
+)
+COLUMNS = {
+    "full_name": "full_name",
+    "email": "email",
+    "admin": "is_admin",
+    "active": "is_active",
+    "uid": "uid",
+    "quota": "quota_mib",
+}
+
+
+def add(session: Session, name: str, *, now: float, **columns: Any) -> User:
+    """Add an account; the name of a removed one stays taken."""
+    names.check_name("user", name)
+    known = session.execute(select(User.removed_at).where(User.name == name)).first()
+    if known is not None:
+        raise taken(name, was_removed=known.removed_at is not None)
+    user = User(
+        name=name, created_at=now, approved_at=now if columns.get("is_active", True) else None, **columns
+    )
+    session.add(user)
+    session.flush()
+    return user
+
+
+def taken(name: str, *, was_removed: bool = False) -> Problem:
+    whose = (
+        f"{name} was the name of a removed user and cannot be used again"
+        if was_removed
+        else f"there is a user {name} already"
+    )
+    return Problem("exists", whose, "choose another name", status=409)
+
+
+def find(session: Session, caller: Caller, name: str, *, lock: bool = False) -> User:
+    """The user of that name; `me` is the caller. Removed users are not found."""
+    if lock:
+        cluster.lock(session)  # serialized, or two admins could demote each other at once
+    wanted = caller.name if name == ME else name
+    query = select(User).where(User.name == wanted, User.removed_at.is_(None))
+    user = session.execute(query.with_for_update() if lock else query).scalar_one_or_none()
+    if user is None:
+        raise names.unknown("user", name)
+    return user
+
+
+def relations(caller: Caller, user: User) -> set[Relation]:
+    return caller.relations | ({Relation.OWNER} if user.id == caller.user_id else set())
+
+
+def set_properties(
+    session: Session,
+    caller: Caller,
+    user: User,
+    values: Sequence[tuple[Property, str, Any]],
+    *,
+    home: Path,
+    now: float,
+) -> None:
+    """Change an account, or raise a Problem if the caller may not; a password comes as its hash."""
+    mine = relations(caller, user)
+    for prop, name, value in values:
+        permissions.require(prop.action or Action.GOVERN_ACCOUNT, mine, f"{name} of user {user.name}")
+        if name == "password":
+            user.password_hash = value
+        elif name == "autoshare":
+            _set_autoshare(session, user, value)
+        elif name.startswith(secrets.PREFIX):
+            secrets.put(session, home, user.id, name.lower(), value)
+        else:
+            if name in ("admin", "active") and not value:
+                _check_not_last_admin(session, user)
+            if name == "uid":
+                unix_ids.check_free(session, value, user_id=user.id)
+            setattr(user, COLUMNS[name], value)
+    if user.is_active and user.approved_at is None:
+        user.approved_at = now
+    session.flush()
+
+
+def remove(session: Session, caller: Caller, user: User, *, now: float) -> None:
+    """Remove an account: its tokens are revoked, its jobs stay, its name stays taken."""
+    if user.id == caller.user_id:
+        raise Problem("own_account", "you cannot remove your own account", "another admin can", status=409)
+    _check_not_last_admin(session, user)
+    open_jobs = session.execute(
+        select(Job.id).where(Job.user_id == user.id, Job.state != JobState.ENDED).order_by(Job.id)
+    ).scalars()
+    if numbers := list(open_jobs):
+        why = f"{names.jobs(numbers)} not ended"
+        raise names.in_use(f"user {user.name}", why, f"`pit stop {numbers[0]}` …")
+    tokens.revoke_all(session, user_id=user.id)
+    secrets.delete_all(session, user.id)
+    session.execute(update(Job).where(Job.user_id == user.id).values(variables={}))
+    session.execute(delete(Membership).where(Membership.user_id == user.id))
+    user.is_active = user.is_admin = False
+    user.password_hash, user.removed_at = None, now
+    session.flush()
+
+
+def records(session: Session, caller: Caller, name: str | None = None) -> list[answers.User]:
+    """Users as the API shows them, without what the caller may not see."""
+    query = select(User).where(User.removed_at.is_(None)).order_by(User.name)
+    users = session.execute(query.where(User.name == name) if name else query).scalars().all()
+    memberships = groups.names_by_user(session)
+    mine = set(memberships[caller.user_id or 0])
+    shares, hosts = _autoshares(session), secrets.hosts(session)
+    result = []
+    for user in users:
+        shown = groups.shown_of(caller, mine, memberships[user.id])
+        record = answers.User(user.name, user.full_name, shown)
+        if permissions.allows(Action.SEE_ACCOUNT, relations(caller, user)):
+            record = replace(
+                record,
+                email=user.email,
+                admin=user.is_admin,
+                active=user.is_active,
+                state=_state(user),
+                autoshare=shares.get(user.id, []),
+                git=hosts.get(user.id, []),
+                uid=unix_ids.uid_of(user.id, user.uid),
+                quota=size_text(user.quota_mib),
+                created_at=user.created_at,
+            )
+        result.append(record)
+    return result
+
+
+def _state(user: User) -> str:
+    if user.is_active:
+        return "active"
+    return "unapproved" if user.approved_at is None else "inactive"
+
+
+def _autoshares(session: Session) -> dict[int, list[str]]:
+    shares: dict[int, list[str]] = {}
+    for user_id, name in session.execute(
+        select(Membership.user_id, Group.name)
+        .join(Group, Group.id == Membership.group_id)
+        .where(Membership.autoshares)
+        .order_by(Group.name)
+    ):
+        shares.setdefault(user_id, []).append(name)
+    return shares
+
+
+def _set_autoshare(session: Session, user: User, wanted: Sequence[str]) -> None:
+    theirs = groups.names_by_user(session, user.id)[user.id]
+    if foreign := [name for name in wanted if name not in theirs]:
+        raise Problem(
+            "no_member",
+            f"user {user.name} is not a member of {foreign[0]}",
+            f"groups are: {names.some(theirs)}"
+            if theirs
+            else "an admin adds members: `pit add-group user:NAME GROUP`",
+            status=422,
+        )
+    chosen = select(Group.id).where(Group.name.in_(wanted))
+    session.execute(
+        update(Membership)
+        .where(Membership.user_id == user.id)
+        .values(autoshares=Membership.group_id.in_(chosen))
+        .execution_options(synchronize_session=False)
+    )
+
+
+def _check_not_last_admin(session: Session, user: User) -> None:
+    admins = select(User.id).where(User.is_admin, User.is_active)
+    if list(session.execute(admins).scalars()) == [user.id]:
+        raise Problem(
+            "last_admin",
+            f"user {user.name} is the last admin",
+            "`pit set user:NAME admin=yes` makes another one",
+            status=409,
+        )

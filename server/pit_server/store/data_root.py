@@ -1,0 +1,93 @@
+"""The data root: the paths of everything the head stores in files."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+SHARED_MODE = 0o555  # read-only for everyone but the admin of the head's machine
+PRIVATE_MODE = 0o700
+
+
+@dataclass(frozen=True)
+class DataRoot:
+    """`shared/ groups/ home/ jobs/ logs/ cache/ trash/` below one directory."""
+
+    root: Path
+
+    def create(self) -> None:
+        for name in ("groups", "home", "jobs", "logs", "cache", "trash"):
+            (self.root / name).mkdir(mode=PRIVATE_MODE, parents=True, exist_ok=True)
+        shared = self.root / "shared"
+        if not shared.exists():
+            shared.mkdir(mode=SHARED_MODE)
+
+    def home(self, user: str) -> Path:
+        return self.root / "home" / user
+
+    def group(self, name: str) -> Path:
+        return self.root / "groups" / name
+
+    def make_group(self, name: str) -> None:
+        """Create a directory for a new group; an old one of that name goes to the trash."""
+        self.discard(self.group(name))
+        self.group(name).mkdir(mode=PRIVATE_MODE)
+
+    def discard(self, directory: Path) -> None:
+        """Move a directory to the trash, if it exists."""
+        if directory.exists():
+            place = self.root / "trash" / f"{directory.parent.name}-{directory.name}-{time.time_ns()}"
+            directory.rename(place)
+
+    @property
+    def trash(self) -> Path:
+        return self.root / "trash"
+
+    def attempt(self, job: int, attempt: int) -> Path:
+        """The directory of one attempt, so that a stale process cannot write into the next one's."""
+        return self.job(job) / str(attempt)
+
+    def job(self, job: int) -> Path:
+        return self.root / "jobs" / str(job)
+
+    def logs(self, job: int) -> Path:
+        return self.root / "logs" / str(job)
+
+    def uploads(self) -> Path:
+        return self.root / "cache" / "uploads"
+
+    def upload(self, user_id: int, sha256: str) -> Path:
+        return self.uploads() / str(user_id) / sha256
+
+    def mirrors(self) -> Path:
+        return self.root / "cache" / "mirrors"
+
+    def mirror(self, key: str) -> Path:
+        """The shared mirror of a remote, with only what can be fetched without credentials."""
+        return self.mirrors() / f"{key}.git"
+
+    def stores(self) -> Path:
+        return self.root / "cache" / "stores"
+
+    def store(self, user_id: int) -> Path:
+        """A user's store: what they sent, and what was fetched with their credentials."""
+        return self.stores() / f"{user_id}.git"
+
+    def large(self, user_id: int | None) -> Path:
+        """The cache of Git LFS files; those fetched with a user's credentials are separate."""
+        return self.large_files() / ("shared" if user_id is None else str(user_id))
+
+    def large_files(self) -> Path:
+        return self.root / "cache" / "lfs"
+
+
+def relative_paths(job: int, attempt: int, user: str) -> dict[str, str]:
+    """The directories in a process's environment, relative to the data root."""
+    base = f"jobs/{job}/{attempt}"
+    return {
+        "JOB_DIR": base,
+        "SRC_DIR": f"{base}/src",
+        "KEEP_DIR": f"{base}/keep",
+        "RESULT_FILE": f"{base}/result",
+        "USER_DIR": f"home/{user}",
+        "SHARED_DIR": "shared",
+    }

@@ -1,0 +1,1 @@
+"""Files of the domains, reached by descriptor."""

@@ -1,0 +1,1 @@
+"""The head's git repositories, and running git."""

@@ -1,0 +1,1 @@
+"""Access to users' git remotes: checked addresses, credentials, LFS."""

@@ -1,0 +1,70 @@
+"""Wakeups: one thread notifies others of a change, so that nothing has to poll.
+
+Subscribe first, then read the state: a change in between still sets the waiter.
+"""
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+# Topics.
+SCHEDULER = "scheduler"  # there is a job to place, or a resource became free
+PREPARER = "preparer"  # there is a job to prepare
+NODE_WATCH = "node_watch"  # a node's lease changed
+DATA_GC = "data_gc"  # never notified: runs once a day
+CODE_GC = "code_gc"  # never notified: runs once a day
+STATUS = "status"  # anything `pit status` shows has changed
+
+
+def job_topic(number: int) -> str:
+    return f"job:{number}"
+
+
+def node_topic(node_id: int) -> str:
+    return f"node:{node_id}"
+
+
+class Wakeups:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiters: defaultdict[str, set[threading.Event]] = defaultdict(set)
+        self._closed = False
+        # Counts status changes. It starts from the clock, so that it keeps rising across restarts.
+        self.revision = time.time_ns() // 1_000_000
+
+    @contextmanager
+    def subscribe(self, topic: str) -> Iterator[threading.Event]:
+        """Yield an event that is set on every notification of `topic`."""
+        waiter = threading.Event()
+        with self._lock:
+            self._waiters[topic].add(waiter)
+            if self._closed:
+                waiter.set()
+        try:
+            yield waiter
+        finally:
+            with self._lock:
+                self._waiters[topic].discard(waiter)
+                if not self._waiters[topic]:
+                    del self._waiters[topic]
+
+    def notify(self, topics: Iterable[str]) -> None:
+        with self._lock:
+            for topic in topics:
+                self.revision += topic == STATUS
+                for waiter in self._waiters.get(topic, ()):
+                    waiter.set()
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def close(self) -> None:
+        """Wake all current and future waiters, because the head is shutting down."""
+        with self._lock:
+            self._closed = True
+            for waiters in self._waiters.values():
+                for waiter in waiters:
+                    waiter.set()

@@ -1,0 +1,174 @@
+"""The frame around all commands: help, exit codes, sentences instead of tracebacks, a fast start."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from pit.cli import COMMANDS
+from pit.cli import pit as group
+from tests.client.conftest import Pit
+from tests.support.stubs.head import Handler, Server, StubHead
+from tests.support.stubs.users import Answer
+
+PROFILE = [f"profile {name}" for name in ("add", "use", "show", "remove")]
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, "put", "rm", *PROFILE])
+def test_every_help_ends_with_an_example(pit_command: Pit, name: str) -> None:
+    result = pit_command(*name.split(), "--help")
+    assert result.exit_code == 0
+    _, _, examples = result.stdout.rpartition("  Example:\n")
+    assert examples.startswith("    ")
+    assert all("pit " in example for example in examples.rstrip().splitlines())
+
+
+def test_the_list_of_commands_says_what_they_say_themselves(pit_command: Pit) -> None:
+    for name, sentence in COMMANDS.items():
+        command = group.get_command(None, name)  # type: ignore[arg-type]
+        assert command is not None
+        assert sentence in pit_command("--help").stdout
+        parts = command.commands.values() if isinstance(command, click.Group) else [command]
+        assert all(any(param.name == "as_json" for param in part.params) for part in parts), name
+
+
+def test_version(pit_command: Pit) -> None:
+    assert pit_command("--version").stdout == "pit 0.1.0\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["fly"], "no such command 'fly'"),
+        (["run"], "missing argument 'TITLE'"),
+        (["status", "--fast"], "no such option"),
+        (["log", "x12"], "'x12' is not a job number"),
+        (["stop", "0"], "'0' is not a job number"),
+    ],
+)
+def test_a_wrong_command_line_is_exit_code_2(pit_command: Pit, arguments: list[str], sentence: str) -> None:
+    result = pit_command(*arguments)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"pit: {sentence}")
+    assert "--help` shows its usage" in result.stderr
+
+
+def test_an_unreachable_head_is_named_with_the_file_it_came_from(home: Path, pit_command: Pit) -> None:
+    with Server() as gone:
+        url = gone.url
+    (home / ".pitconnect.txt").write_text(f"{url}\n")
+    (home / ".pituser.txt").write_text(f"{url} anna pit_a_1\n")
+    result = pit_command("status")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        f"pit: no answer from the head at {url} (from {home}/.pitconnect.txt): connection refused\n"
+        "check the address, and whether the head runs\n"
+    )
+
+
+def test_a_refused_token_is_named_with_its_file(connected: StubHead, home: Path, pit_command: Pit) -> None:
+    connected.token = "pit_other_1"
+    result = pit_command("status")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"pit: the head at {connected.url} does not accept the token in {home}/.pituser.txt\n"
+        "`pit login` gets a new one\n"
+    )
+
+
+def test_what_the_head_says_is_made_harmless(connected: StubHead, pit_command: Pit) -> None:
+    def rude(handler: Handler, answer: Answer) -> None:
+        handler.send((400, {"code": "x", "message": "\x1b[2Jgone", "hint": "\u202ehint"}))
+
+    connected.misbehave("GET", "/status", rude)
+    assert pit_command("status").stderr == "pit: \\x1b[2Jgone\n\\u202ehint\n"
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b'"x"'])
+def test_an_answer_of_something_else_is_no_traceback(
+    connected: StubHead, pit_command: Pit, body: bytes
+) -> None:
+    connected.misbehave("GET", "/status", lambda handler, _: handler.send((200, body)))
+    result = pit_command("status")
+    assert result.exit_code == 1
+    assert "does not answer as a pit head does" in result.stderr
+
+
+def test_an_answer_with_a_missing_field_names_the_field(connected: StubHead, pit_command: Pit) -> None:
+    connected.misbehave("GET", "/status", lambda handler, _: handler.send((200, {})))
+    result = pit_command("status")
+    assert result.exit_code == 1
+    assert "does not answer as a pit head does (HTTP 200, field 'revision' is missing)" in result.stderr
+
+
+def test_fields_of_a_newer_head_are_ignored(connected: StubHead, pit_command: Pit) -> None:
+    def answer_with_more(handler: Handler, answer: Answer) -> None:
+        handler.send((200, {**answer[1], "weather": "sunny"}))
+
+    connected.misbehave("GET", "/status", answer_with_more)
+    result = pit_command("status", "--json")
+    assert (result.exit_code, "weather" in json.loads(result.stdout)) == (0, False)
+
+
+def test_a_bug_is_a_sentence_and_debug_shows_the_traceback(
+    connected: StubHead, pit_command: Pit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pit.commands.status.status_sections", lambda *_: {}["missing"])
+    for arguments, has_traceback in ((["status"], False), (["--debug", "status"], True)):
+        result = pit_command(*arguments)
+        assert result.exit_code == 1
+        assert ("Traceback" in result.stderr) is has_traceback
+        assert "pit: internal error: KeyError" in result.stderr
+
+
+def test_a_closed_pipe_is_no_traceback(connected: StubHead, pit_env: dict[str, str]) -> None:
+    for number in range(1, 2000):
+        connected.add_job(number, title="x" * 200)
+    command = f"{sys.executable} -m pit status | true"
+    done = subprocess.run(["bash", "-c", command], env=pit_env, capture_output=True, text=True)
+    assert "Traceback" not in done.stderr
+
+
+def test_status_in_a_pipe_imports_nothing_heavy(connected: StubHead, pit_env: dict[str, str]) -> None:
+    script = "import sys\nfrom pit.cli import pit\ntry: pit.main(['status'])\nfinally: print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=pit_env, capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert "requests" in loaded
+    assert not loaded & {"rich", "git", "lark", "pit_grammar", "cryptography"}
+
+
+def test_version_imports_nothing_but_click(pit_env: dict[str, str]) -> None:
+    script = "import sys\nfrom pit.cli import pit\ntry: pit.main(['--version'])\nfinally: print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=pit_env, capture_output=True, text=True, check=True
+    )
+    assert not set(done.stdout.splitlines()[-1].split()) & {"requests", "rich", "git", "lark", "subprocess"}
+
+
+def test_with_no_head_at_all_it_says_how_to_get_one(home: Path, pit_command: Pit) -> None:
+    result = pit_command("status")
+    assert result.exit_code == 1
+    assert "`pit connect URL` makes one known, `pit up` starts one on this machine" in result.stderr
+
+
+def test_a_connection_without_a_token_says_so(home: Path, pit_command: Pit) -> None:
+    (home / ".pitconnect.txt").write_text("https://pit.example.org\n")
+    result = pit_command("status")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"pit: there is no token for the head at https://pit.example.org (from {home}/.pitconnect.txt)\n"
+        "`pit login` on a terminal logs in; `pit login --with-token` reads a token from stdin\n"
+    )
+
+
+def test_a_machine_without_git_is_told_so(
+    connected: StubHead, checkout: Path, tmp_path: Path, pit_env: dict[str, str]
+) -> None:
+    command = [sys.executable, "-m", "pit", "run", "x"]
+    done = subprocess.run(command, env={**pit_env, "PATH": str(tmp_path)}, capture_output=True, text=True)
+    assert (done.returncode, done.stderr.splitlines()[0]) == (1, "pit: git is not installed on this machine")

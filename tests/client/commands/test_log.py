@@ -1,0 +1,118 @@
+"""Following a log: each line once, whatever happens to the connection."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from pit.head.http_session import Unreachable
+from pit.head.retry import HeadRetry
+from tests.client.conftest import Pit
+from tests.support.stubs.head import StubHead, an_ended, cut, drop, first, lines
+
+TEXTS = [f"line {i}" for i in range(7)]
+
+
+def shown(stdout: str) -> list[str]:
+    return [line.partition("] [worker 0] ")[2] for line in stdout.splitlines()]
+
+
+@pytest.fixture
+def logged(connected: StubHead) -> StubHead:
+    connected.add_job(12, **an_ended())
+    connected.logs[12] = lines(*TEXTS)
+    return connected
+
+
+def test_the_whole_log_is_printed(logged: StubHead, pit_command: Pit) -> None:
+    result = pit_command("log", "12")
+    assert (result.exit_code, shown(result.stdout), result.stderr) == (0, TEXTS, "")
+
+
+@pytest.mark.parametrize("fault", [drop, cut])
+def test_a_dropped_connection_neither_loses_nor_repeats_a_line(
+    logged: StubHead, pit_command: Pit, fault: object
+) -> None:
+    good = first(lambda: None)
+    logged.misbehave("GET", "/jobs/12/log", good, fault, fault, good, fault)  # type: ignore[arg-type]
+    result = pit_command("log", "12")
+    assert (result.exit_code, shown(result.stdout)) == (0, TEXTS)
+    told = result.stderr.splitlines()
+    assert [line.endswith("; trying again") for line in told] == [True, False, True, False]
+    assert told[1::2] == ["pit: the head is back"] * 2
+
+
+def test_a_head_that_never_answered_is_not_waited_for(logged: StubHead, pit_command: Pit) -> None:
+    logged.misbehave("GET", "/jobs/12/log", drop)
+    result = pit_command("log", "12")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"pit: no answer from the head at {logged.url} (from ")
+
+
+def test_pauses_grow_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pit.head.retry.FIRST_PAUSE_S", 0.5)
+    answers = iter([Unreachable("unreachable", "gone")] * 7 + ["answer"])
+    pauses: list[float] = []
+
+    def question() -> str:
+        answer = next(answers)
+        if isinstance(answer, Unreachable):
+            raise answer
+        return answer
+
+    assert HeadRetry(lambda _: None, met=True, pause=pauses.append).call(question) == "answer"
+    longest = [0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+    assert len(pauses) == 7
+    assert all(most / 2 <= pause <= most for pause, most in zip(pauses, longest, strict=True))
+
+
+def test_filters_go_to_the_head(logged: StubHead, pit_command: Pit) -> None:
+    result = pit_command("log", "12", "--tail", "3", "--process", "0.1", "--since", "2026-04-01")
+    assert shown(result.stdout) == TEXTS[-3:]
+    asked = [call.query for call in logged.called("/jobs/12/log")]
+    assert [query.get("tail") for query in asked] == ["3", None, None]
+    assert {(query["process"], query["since"]) for query in asked} == {("0.1", "1775001600.0")}
+
+
+def test_no_follow_ends_while_the_job_runs(logged: StubHead, pit_command: Pit) -> None:
+    logged.jobs[12]["state"] = "running"
+    result = pit_command("log", "12", "--no-follow")
+    assert (result.exit_code, shown(result.stdout)) == (0, TEXTS)
+    assert all("wait_s" not in call.query for call in logged.called("/jobs/12/log"))
+
+
+def test_lines_are_sanitized(logged: StubHead, pit_command: Pit) -> None:
+    logged.logs[12] = lines("\x1b[31mred\x1b[0m", "\x1b]0;owned\x07", "10%\r90%\r")
+    assert shown(pit_command("log", "12").stdout) == ["red", "\\x1b]0;owned\\x07", "90%"]
+
+
+@pytest.mark.parametrize("arguments", [("--process", "1"), ("--since", "soon"), ("--tail", "x")])
+def test_a_wrong_filter_is_a_usage_error(
+    logged: StubHead, pit_command: Pit, arguments: tuple[str, str]
+) -> None:
+    result = pit_command("log", "12", *arguments)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("pit: ")
+
+
+def test_an_unknown_job_is_the_problem_of_the_head(connected: StubHead, pit_command: Pit) -> None:
+    result = pit_command("log", "99")
+    assert (result.exit_code, result.stderr) == (1, "pit: there is no job 99\n`pit status` lists jobs\n")
+
+
+def test_ctrl_c_leaves_the_job_running_and_says_how_to_follow_it(
+    logged: StubHead, pit_env: dict[str, str]
+) -> None:
+    logged.jobs[12]["state"] = "running"
+    child: list[subprocess.Popen[str]] = []
+    interrupt = first(lambda: os.kill(child[0].pid, signal.SIGINT))
+    logged.misbehave("GET", "/jobs/12/log", *[first(lambda: None)] * 4, interrupt)
+    command = [sys.executable, "-m", "pit", "log", "12"]
+    with subprocess.Popen(command, env=pit_env, stdout=-1, stderr=-1, text=True) as process:
+        child.append(process)
+        stdout, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert shown(stdout) == TEXTS
+    assert stderr == "pit: job 12 keeps running\n`pit log 12` follows it, `pit stop 12` stops it\n"

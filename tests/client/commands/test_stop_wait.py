@@ -1,0 +1,65 @@
+"""Ending jobs, and waiting for their end."""
+
+import json
+
+import pytest
+
+from tests.client.conftest import Pit
+from tests.support.stubs.head import StubHead, an_ended, drop, first
+
+
+class TestStop:
+    def test_several_are_stopped_and_what_cannot_be_is_said(
+        self, connected: StubHead, pit_command: Pit
+    ) -> None:
+        for number in (190, 191):
+            connected.add_job(number)
+        connected.add_job(192, **an_ended())
+        result = pit_command("stop", "190-193")
+        assert result.exit_code == 1
+        assert result.stdout == "job 190 is stopping\njob 191 is stopping\n"
+        assert result.stderr == (
+            "pit: job 192 has ended already\npit: there is no job 193\n`pit status` lists jobs\n"
+        )
+
+    def test_all_well_is_exit_code_0(self, connected: StubHead, pit_command: Pit) -> None:
+        connected.add_job(190)
+        result = pit_command("stop", "job:190", "--json")
+        assert result.exit_code == 0
+        assert json.loads(result.stdout)["state"] == "stopping"
+
+    def test_a_bad_number_is_a_usage_error(self, connected: StubHead, pit_command: Pit) -> None:
+        result = pit_command("stop", "12", "all")
+        assert (result.exit_code, result.stderr.splitlines()[0]) == (2, "pit: 'all' is not a job number")
+        assert connected.calls == []
+
+
+class TestWait:
+    @pytest.mark.parametrize(
+        ("outcome", "code"), [("succeeded", 0), ("failed", 3), ("stopped", 3), ("lost", 3)]
+    )
+    def test_the_exit_code_tells_whether_all_succeeded(
+        self, connected: StubHead, pit_command: Pit, outcome: str, code: int
+    ) -> None:
+        connected.add_job(1, **an_ended())
+        connected.add_job(2, **an_ended(outcome))
+        assert pit_command("wait", "1", "2").exit_code == code
+
+    def test_it_asks_until_the_job_has_ended(self, connected: StubHead, pit_command: Pit) -> None:
+        connected.add_job(1)
+        why = "process 0.0 ended with exit code 7"
+        end = first(lambda: connected.jobs[1].update(an_ended("failed"), reason=why))
+        connected.misbehave("GET", "/jobs/1", first(lambda: None), drop, end)
+        result = pit_command("wait", "1")
+        assert result.exit_code == 3
+        assert result.stdout == "job 1 failed: process 0.0 ended with exit code 7\n"
+        assert {call.query["wait_s"] for call in connected.called("/jobs/1")} == {"10.0"}
+        assert result.stderr.endswith("pit: the head is back\n")
+
+    def test_an_unknown_job_is_a_problem_and_the_others_are_waited_for(
+        self, connected: StubHead, pit_command: Pit
+    ) -> None:
+        connected.add_job(2, **an_ended())
+        result = pit_command("wait", "1-2")
+        assert (result.exit_code, result.stdout) == (1, "job 2 succeeded\n")
+        assert result.stderr.startswith("pit: there is no job 1\n")

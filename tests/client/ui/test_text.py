@@ -1,0 +1,85 @@
+"""Job numbers, times and tables as text."""
+
+import click
+import pytest
+
+from pit.args.options import flatten, job_number, job_numbers
+from pit.ui.plural import plural
+from pit.ui.render import ending, records
+from pit.ui.tables import Column, Section, render_plain
+from pit.ui.times import local_time, parse_time, short_age
+from pit_protocol.answers.jobs import JobRecord
+from pit_protocol.wire import from_json
+from tests.support.stubs.head import a_record, an_ended
+
+
+def test_the_plural_form_depends_on_the_count() -> None:
+    assert (plural(1, "byte"), plural(0, "file"), plural(2000, "file")) == (
+        "1 byte",
+        "0 files",
+        "2,000 files",
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "age"),
+    [(-3, "0s"), (12, "12s"), (200, "3m"), (7500, "2h 5m"), (7200, "2h"), (4 * 86400 + 5000, "4d")],
+)
+def test_ages_are_short(seconds: float, age: str) -> None:
+    assert short_age(seconds) == age
+
+
+@pytest.mark.parametrize("text", ["2026-04-01 17:05:00", "2026-04-01T17:05:00"])
+def test_a_rendered_time_can_be_parsed(text: str) -> None:
+    assert local_time(parse_time(text, 0)) == "2026-04-01 17:05:00"
+
+
+def test_a_partial_date_is_its_start() -> None:
+    assert local_time(parse_time("2026-04", 0)) == "2026-04-01 00:00:00"
+
+
+def test_an_age_is_a_time_before_now() -> None:
+    assert parse_time("90m", 10_000) == 10_000 - 5400
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "2026-13", "99999999999999999999w", "-3d"])
+def test_an_invalid_time_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a time"):
+        parse_time(text, 0)
+
+
+def test_jobs_are_given_by_number_and_range() -> None:
+    assert flatten(tuple(job_numbers(text) for text in ("7", "5-8", "job:3"))) == [7, 5, 6, 8, 3]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "-1", "0", "abc", "1-", "9-3", "1-99999999", "1-2-3", "²", "99999999999"]
+)
+def test_invalid_job_numbers_are_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        job_numbers(text)
+
+
+def test_a_job_number_may_have_a_prefix() -> None:
+    assert job_number("job:190") == 190
+
+
+def test_records_are_aligned() -> None:
+    assert records([("Job number", "190"), ("Hash", "c0ffee")]) == "Job number: 190\nHash:       c0ffee"
+
+
+def test_a_plain_table_counts_hidden_rows() -> None:
+    columns = (Column("JOB", right=True), Column("TITLE"))
+    table = render_plain(columns, [Section("Waiting", [("7", "a"), ("190", "b")], more=9960)])
+    assert table.splitlines() == ["JOB  TITLE", "Waiting", "  7  a", "190  b", "… and 9,960 more"]
+
+
+def test_a_failed_job_names_its_reason() -> None:
+    record = a_record(12, **an_ended("failed"), reason="the remote has no commit c0ffee")
+    assert ending(from_json(JobRecord, record)) == "job 12 failed: the remote has no commit c0ffee"
+
+
+def test_a_stopped_job_did_not_fail() -> None:
+    assert ending(from_json(JobRecord, a_record(12, **an_ended("stopped"), reason="stopped by anna"))) == (
+        "job 12 was stopped: stopped by anna"
+    )

@@ -1,0 +1,35 @@
+"""Options of a job through the installed `pit`: given, shown, compared, kept by a rerun, searched for."""
+
+import pytest
+
+from tests.support.clusters.local import Cluster
+
+
+@pytest.fixture
+def cluster(used_cluster: Cluster) -> Cluster:
+    """For all tests here: they leave it as it was."""
+    return used_cluster
+
+
+def test_a_comment_stays_with_its_job_and_finds_it(cluster: Cluster) -> None:
+    number = int(cluster.json("run", "first", "-d", "true", "--comment", "Baseline, LR 0.1")["number"])
+    plain = int(cluster.json("run", "second", "-d", "true")["number"])
+    assert "Comment:    Baseline, LR 0.1\n" in cluster.ok("show", f"job:{number}")
+    assert "Comment:" not in cluster.ok("show", f"job:{plain}")
+    assert cluster.record(number)["options"]["comment"] == "Baseline, LR 0.1"
+    cluster.wait(number)
+
+    again = int(cluster.json("rerun", str(number))["number"])
+    changed = int(cluster.json("rerun", str(number), "--comment", "Warm restart")["number"])
+    assert cluster.record(again)["options"]["comment"] == "Baseline, LR 0.1"
+    assert cluster.record(changed)["options"]["comment"] == "Warm restart"
+    assert "# comment: Baseline, LR 0.1 -> Warm restart\n" in cluster.ok("diff", str(number), str(changed))
+
+    found = cluster.json("show", "jobs", "comment=%baseline%", "asc=date")
+    assert [job["number"] for job in found["jobs"]] == [number, again]
+
+
+def test_a_comment_that_is_too_long_is_refused_by_its_option(cluster: Cluster) -> None:
+    refused = cluster.pit("run", "long", "-d", "true", "--comment", "x" * 1001)
+    assert refused.code == 2
+    assert "--comment takes 0 to 1,000 characters, not 1,001" in refused.err

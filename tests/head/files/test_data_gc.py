@@ -1,0 +1,172 @@
+"""What the head tidies up by itself: old jobs, old trash, uploads that were given up."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pit_protocol.durations import DAY_S
+from pit_protocol.states import JobState, Outcome
+from pit_server.background.data_gc import DataGc
+from pit_server.context import Head
+from pit_server.db.models import Discard, Job
+from pit_server.store.files import listing
+from pit_server.store.files.disk_usage import measure
+from pit_server.store.files.domain_files import Domain
+from tests.support.clusters.head import Person
+from tests.support.domain_files import home, names, route, send
+
+
+def tidy(head: Head, **settings: int) -> float:
+    return DataGc(head.database, head.data, head.quotas, replace(head.settings, **settings))()
+
+
+@pytest.fixture
+def an_ended_job(head: Head, anna: Person) -> Callable[[float], int]:
+    """A job with a directory that ended so many days ago."""
+
+    def build(days: float) -> int:
+        number = anna.submit()
+        directory = head.data.attempt(number, 1)
+        (directory / "keep").mkdir(parents=True)
+        (directory / "keep" / "model").write_text("weights")
+        with head.database.write() as session:
+            job = session.get(Job, number)
+            assert job is not None
+            job.state, job.outcome = JobState.ENDED, Outcome.SUCCEEDED
+            job.since = time.time() - days * DAY_S
+        return number
+
+    return build
+
+
+@pytest.fixture
+def node(a_node: Callable[..., object]) -> object:
+    return a_node()
+
+
+@pytest.mark.usefixtures("node")
+class TestJobs:
+    def test_old_directories_go_to_the_trash_and_come_back(
+        self, head: Head, anna: Person, an_ended_job: Callable[[float], int]
+    ) -> None:
+        old, new = an_ended_job(31), an_ended_job(29)
+        assert tidy(head, job_days=30) == DAY_S
+        assert anna.get(route(str(old))).json["code"] == "no_directory"
+        assert names(anna, str(new)) == ["keep"]
+        [row] = anna.ok(anna.get("/trash"))["trash"]
+        assert (row["domain"], row["name"], row["by"]) == (f"job:{old}", "", "head")
+        anna.ok(anna.post(f"/trash/{row['id']}/restore"))
+        assert anna.get(route(str(old), b"keep/model")).data == b"weights"
+
+    def test_what_is_to_be_kept_is_kept(
+        self, head: Head, anna: Person, an_ended_job: Callable[[float], int]
+    ) -> None:
+        number = an_ended_job(1000)
+        assert anna.ok(anna.patch(f"/jobs/{number}", keep="yes"))["keep"] is True
+        tidy(head, job_days=1)
+        assert names(anna, str(number)) == ["keep"]
+
+    def test_without_the_setting_nothing_goes(
+        self, head: Head, anna: Person, an_ended_job: Callable[[float], int]
+    ) -> None:
+        number = an_ended_job(1000)
+        tidy(head)
+        assert names(anna, str(number)) == ["keep"]
+
+    def test_others_that_see_a_job_do_not_restore_it(
+        self,
+        head: Head,
+        anna: Person,
+        a_user: Callable[..., Person],
+        a_group: Callable[..., None],
+        an_ended_job: Callable[[float], int],
+    ) -> None:
+        bert = a_user("bert")
+        a_group("lab", "anna", "bert")
+        number = an_ended_job(10)
+        anna.ok(anna.put(f"/jobs/{number}/groups/lab"))
+        tidy(head, job_days=1)
+        assert bert.ok(bert.get("/trash"))["trash"] == []
+
+
+def test_trash_is_deleted_for_good_when_its_time_is_over(head: Head, anna: Person) -> None:
+    anna.ok(send(anna, "home", b"x", b"x"))
+    gone = anna.ok(anna.delete(route("home", b"x")))
+    old = head.data.trash / f"home-removed-{time.time_ns() - int(40 * DAY_S * 1e9)}"
+    old.mkdir()
+    tidy(head, trash_days=30)
+    assert not old.exists()
+    assert len(list(head.data.trash.iterdir())) == 1
+    tidy(head, trash_days=0)  # never
+    assert len(list(head.data.trash.iterdir())) == 1
+    age(head, gone["id"], 31)
+    tidy(head, trash_days=30)
+    assert list(head.data.trash.iterdir()) == []
+    assert anna.post(f"/trash/{gone['id']}/restore").status_code == 404
+
+
+def age(head: Head, number: int, days: float) -> None:
+    with head.database.write() as session:
+        row = session.get(Discard, number)
+        assert row is not None
+        row.at -= days * DAY_S
+
+
+def test_uploads_that_were_given_up_are_swept_and_young_ones_are_not(head: Head, anna: Person) -> None:
+    for name in (b"old", b"young"):
+        query = {"part": "0123456789abcdef", "offset": 0}
+        assert anna.call("PUT", route("home", name), data=b"x", query_string=query).status_code == 202
+    first, second = sorted(home(head).iterdir())
+    os.utime(first, (0, 0))
+    tidy(head)
+    assert list(home(head).iterdir()) == [second]
+
+
+def test_what_a_killed_head_was_writing_is_swept_by_the_next_one(head: Head, anna: Person) -> None:
+    anna.ok(send(anna, "home", b"x", b"x"))
+    folder = home(head)
+    with Domain(folder, "home") as domain, domain.replacing("held"):
+        [held] = folder.glob(".pit-new-*.part")
+        (folder / ".pit-new-dead.part").touch()
+        (folder / ".pit-new-link.part").symlink_to("/", target_is_directory=True)
+        (folder / ".pit-new-directory.part").mkdir()  # a user's own
+        for path in folder.iterdir():
+            os.utime(path, (0, 0), follow_symlinks=False)
+        (folder / ".pit-new-young.part").touch()
+        future = time.time() + 60
+        os.utime(folder / ".pit-new-young.part", (future, future))
+        tidy(head)
+        left = {path.name for path in folder.iterdir()}
+    assert left == {"x", held.name, ".pit-new-directory.part", ".pit-new-young.part"}
+    assert (folder / "held").exists()
+
+
+def test_a_sparse_file_counts_by_what_it_takes_and_is_listed_by_its_size(tmp_path: Path) -> None:
+    with (tmp_path / "sparse").open("wb") as file:
+        file.truncate(2**40)
+    size, files = measure(tmp_path)
+    assert (size < 1_000_000, files) == (True, 1)
+    with Domain(tmp_path, "home") as domain:
+        assert [entry.size for _, entry in listing.walk(domain, "")] == [2**40]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="to be two users takes root")
+def test_nobody_makes_a_hard_link_to_anothers_file(tmp_path: Path) -> None:
+    """The kernel refuses it, because files belong to their users."""
+    for name, uid in (("anna", 200_001), ("bert", 200_002)):
+        (tmp_path / name).mkdir(mode=0o777)
+        (tmp_path / name).chmod(0o777)
+        (tmp_path / name / "secret").write_text("secret")
+        (tmp_path / name / "secret").chmod(0o600)
+        os.chown(tmp_path / name / "secret", uid, uid)
+    tmp_path.chmod(0o711)  # bert is in it already; what is above does not matter
+    code = "import os; os.setgid(200002); os.setuid(200002); os.link('anna/secret', 'bert/link')"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert "PermissionError" in done.stderr
+    assert not (tmp_path / "bert" / "link").exists()

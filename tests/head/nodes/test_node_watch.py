@@ -1,0 +1,131 @@
+"""Leases: a silent node goes offline; its processes do not end for that."""
+
+from collections.abc import Callable
+
+import pytest
+
+from pit_protocol.beat import Beat
+from pit_server.background import node_watch
+from pit_server.context import Head
+from pit_server.wakeups import NODE_WATCH
+from tests.support.clusters.head import NOW, Person, Worker, ended
+
+
+class Clock:
+    """A clock that stands still until a test advances it."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def time(self) -> float:
+        return NOW + self.seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(node_watch, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def head(clock: Clock, head: Head) -> Head:
+    return head
+
+
+def state(anna: Person, name: str = "n0") -> str:
+    return str(anna.get(f"/nodes/{name}").json["state"])
+
+
+def test_a_node_without_a_beat_is_new_and_has_no_lease(
+    head: Head, a_node: Callable[..., Worker], anna: Person
+) -> None:
+    a_node(joins=False)
+    assert head.node_watch() is None
+    assert state(anna) == "new"
+
+
+def test_a_node_goes_offline_exactly_when_its_lease_ends(
+    head: Head, clock: Clock, a_node: Callable[..., Worker], anna: Person
+) -> None:
+    a_node()
+    clock.seconds += 29
+    assert head.node_watch() == 1.0
+    assert state(anna) == "online"
+    clock.seconds += 1
+    assert head.node_watch() is None
+    assert state(anna) == "offline"
+
+
+def test_every_beat_renews_the_lease(
+    head: Head, clock: Clock, a_node: Callable[..., Worker], anna: Person
+) -> None:
+    worker = a_node()
+    for _ in range(3):
+        clock.seconds += 29
+        worker.beat()
+        assert head.node_watch() == 30.0
+    assert state(anna) == "online"
+
+
+def test_a_beat_puts_an_offline_node_online(
+    head: Head, clock: Clock, a_node: Callable[..., Worker], anna: Person
+) -> None:
+    worker = a_node()
+    clock.seconds += 30
+    head.node_watch()
+    with head.wakeups.subscribe(NODE_WATCH) as waiter:
+        worker.beat()
+        assert waiter.is_set()
+    assert state(anna) == "online"
+    assert head.node_watch() == 30.0
+
+
+def test_processes_of_a_silent_node_are_left_alone(
+    head: Head, clock: Clock, a_node: Callable[..., Worker], a_placed_job: Callable[..., int], anna: Person
+) -> None:
+    worker = a_node()
+    number = a_placed_job()
+    (process,) = worker.orders()
+    clock.seconds += 30
+    head.node_watch()
+    assert anna.job(number)["state"] == "starting"
+    worker.beat(ended(process, 0))
+    assert anna.job(number)["outcome"] == "succeeded"
+
+
+def test_only_the_silent_node_goes_offline(
+    head: Head, clock: Clock, a_node: Callable[..., Worker], anna: Person
+) -> None:
+    a_node("n0")
+    speaker = a_node("n1")
+    clock.seconds += 20
+    speaker.beat()
+    clock.seconds += 10
+    assert head.node_watch() == 20.0
+    assert (state(anna, "n0"), state(anna, "n1")) == ("offline", "online")
+
+
+def test_a_restart_of_the_head_renews_all_leases(
+    head: Head, clock: Clock, a_node: Callable[..., Worker], anna: Person
+) -> None:
+    a_node()
+    clock.seconds += 3_600
+    restarted = node_watch.NodeWatch(head.database, 30.0)
+    assert restarted() == 30.0
+    assert state(anna) == "online"
+
+
+def test_a_worker_of_an_older_epoch_does_not_keep_its_node_online(
+    head: Head, clock: Clock, a_node: Callable[..., Worker], anna: Person
+) -> None:
+    old, new = a_node(), a_node()
+    assert new.epoch > old.epoch
+    clock.seconds += 29
+    assert old.send(Beat(old.epoch, "boot-1", 0)).status_code == 409
+    clock.seconds += 1
+    head.node_watch()
+    assert state(anna) == "offline"

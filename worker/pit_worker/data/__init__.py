@@ -1,0 +1,1 @@
+"""How a job's data reaches a node and returns."""

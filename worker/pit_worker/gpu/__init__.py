@@ -1,0 +1,1 @@
+"""GPUs: discovery, health, usage, release."""

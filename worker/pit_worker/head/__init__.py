@@ -1,0 +1,1 @@
+"""The head as the worker calls it: HTTP and TLS."""

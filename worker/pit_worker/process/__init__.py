@@ -1,0 +1,1 @@
+"""The life of processes on this node, from order to end."""

@@ -1,0 +1,1 @@
+"""What runs processes: the interface, plain processes, containers."""

@@ -1,0 +1,72 @@
+"""How processes are run: the interface that every runtime has."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from pit_worker.spool.entry import Entry
+from pit_worker.spool.environment import StartRefused
+
+LEASE_SCRIPT = Path(__file__).with_name("lease.sh")  # supervise.sh expects it beside itself
+
+Started = Callable[[int | StartRefused | OSError], None]
+ExitCollected = Callable[[int | None], None]
+
+
+class Runtime(Protocol):
+    """What the worker needs of whatever runs processes. Processes outlive the worker.
+
+    No method blocks the loop: a result that takes long is passed to a callback, in the loop.
+    """
+
+    @property
+    def trouble(self) -> str | None:
+        """Why no processes can be started now; empty if they can, None if that is not known yet."""
+
+    @property
+    def gpu_trouble(self) -> str | None:
+        """Why no process can be given a GPU, as a predicate; empty and None as above."""
+
+    def await_ready(self, ready: Callable[[], None]) -> None:
+        """Call `ready`, in the loop, once processes can be run at all."""
+
+    def start(self, entry: Entry, started: Started) -> None:
+        """Start a process unless it ever was, and call back with a descriptor, readable when it has ended.
+
+        Or with StartRefused; or with OSError where it may or may not run and should be tried again.
+        """
+
+    def adopt(self, entry: Entry) -> int | None:
+        """The descriptor of a process that runs already; None if it does not run any more."""
+
+    def collect_exit(self, entry: Entry, collected: ExitCollected) -> None:
+        """Find out how it ended, and call back with None; or with a descriptor if it has not ended."""
+
+    def signal(self, entry: Entry, number: int) -> int:
+        """Signal the whole process tree, 0 to only count it; how many there were."""
+
+    def command_has_ended(self, entry: Entry) -> bool:
+        """Whether its command has ended, though what it left behind may still write."""
+
+    def has_exit_status(self, entry: Entry) -> bool:
+        """Whether it is known how it ended, and its output is complete."""
+
+    def remove(self, entry: Entry) -> None:
+        """Remove what it has outside the entry's directory."""
+
+    def remove_orphans(self, cluster: str) -> None:
+        """Remove what earlier workers left of processes that are no longer in the spool."""
+
+    def list_disks(self) -> list[Path]:
+        """Where it uses disks of the node besides the spool's; blocks."""
+
+    def list_written_dirs(self, entry: Entry) -> list[Path]:
+        """Directories that only this process writes to; blocks, raises OSError."""
+
+    def shut_down(self) -> None:
+        """The worker exits and has no processes: remove what was set up for them."""
+
+
+def find_job_dir(entry: Entry) -> list[Path]:
+    spec = entry.intent.spec
+    return [Path(entry.intent.data_root) / spec.paths["JOB_DIR"]] if spec and "JOB_DIR" in spec.paths else []

@@ -1,0 +1,92 @@
+"""A cgroup v2 per process: everything that it forks stays in it."""
+
+import os
+import re
+import signal
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+from pit_protocol.system.procfs import read_stat
+from pit_worker.runtime.process_tree import parents_first
+
+JOIN = 'echo 0 >"$1/cgroup.procs"'
+
+
+def find_own() -> Path | None:
+    """The worker's own cgroup if it may create others below it and move processes there, else None."""
+    own = _own_directory(Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text())
+    if own is None:
+        return None
+    probe = own / f"pit-probe-{os.getpid()}"
+    try:
+        probe.mkdir()
+    except OSError:
+        return None
+    try:
+        joined = subprocess.run(["/bin/sh", "-c", JOIN, "sh", probe], capture_output=True, check=False)
+        return own if joined.returncode == 0 else None
+    finally:
+        probe.rmdir()
+
+
+def make(own: Path, marker: str) -> Path:
+    group = own / ("pit-" + re.sub(r"[^\w-]", "_", marker))
+    group.mkdir(exist_ok=True)
+    return group
+
+
+def members(group: Path) -> set[int]:
+    """Process ids in `group` and in the cgroups below it."""
+    pids: set[int] = set()
+    for directory, _, _ in os.walk(group):
+        with suppress(OSError):
+            pids.update(map(int, (Path(directory) / "cgroup.procs").read_text().split()))
+    return pids
+
+
+def send(group: Path, number: int) -> int:
+    """Signal all members; how many there were."""
+    pids = members(group)
+    if number == signal.SIGKILL and pids and (group / "cgroup.kill").exists():
+        # In one step, so that no fork escapes.
+        (group / "cgroup.kill").write_text("1")
+    elif number and pids:
+        _send_each(group, pids, number)
+    return len(pids)
+
+
+def remove(group: Path) -> None:
+    for directory, _, _ in os.walk(group, topdown=False):
+        with suppress(OSError):
+            Path(directory).rmdir()
+
+
+def _send_each(group: Path, pids: set[int], number: int) -> None:
+    handles: dict[int, int] = {}
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            handles[pid] = os.pidfd_open(pid)
+    # A process that is still a member after it was opened does not have a reused id.
+    current = members(group)
+    stats = {pid: stat for pid in handles if (stat := read_stat(pid))}
+    for pid, _ in parents_first(stats):
+        with suppress(ProcessLookupError):
+            if pid in current:
+                signal.pidfd_send_signal(handles[pid], number)
+    for handle in handles.values():
+        os.close(handle)
+
+
+def _own_directory(mountinfo: str, cgroups: str) -> Path | None:
+    own = next((line[3:] for line in cgroups.splitlines() if line.startswith("0::/")), None)
+    if own is None:
+        return None
+    for line in mountinfo.splitlines():
+        fields, _, rest = line.partition(" - ")
+        if not rest.startswith("cgroup2 "):
+            continue
+        root, mount = fields.split()[3:5]
+        with suppress(ValueError):
+            return Path(mount) / Path(own).relative_to(root)
+    return None

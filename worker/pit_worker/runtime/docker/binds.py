@@ -1,0 +1,116 @@
+"""Which directories of the node are mounted in a container, and where: only those the head has for it."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from pit_protocol.beat import ProcessSpec
+from pit_worker.spool.environment import StartRefused
+
+INSIDE = PurePosixPath("/pit")
+SHARED, HOME, JOB = INSIDE / "shared", INSIDE / "home", INSIDE / "job"
+GROUPS = INSIDE / "groups"
+OF_JOB = ("SRC_DIR", "KEEP_DIR", "RESULT_FILE")  # below JOB_DIR, so not mounted separately
+MOUNTS = Path("/proc/self/mountinfo")
+
+
+@dataclass(frozen=True)
+class Bind:
+    """A directory of the node and its path inside."""
+
+    source: Path
+    target: PurePosixPath
+    read_only: bool
+    identity: tuple[int, int]  # device and inode, when it was checked
+
+
+def find_binds(root: Path, spec: ProcessSpec) -> tuple[Bind, ...]:
+    """All directories to mount; raises StartRefused for one that is missing or leads elsewhere."""
+    if not root.is_dir():
+        raise StartRefused(f"the data root {root} is not there on this node")
+    binds = []
+    for name, target in targets(spec).items():
+        if name in OF_JOB:
+            continue
+        relative = PurePosixPath(spec.paths[name])
+        bind = Bind(root / relative, target, name == "SHARED_DIR", _identify(root, name, relative))
+        binds += [bind, *(_list_below(bind) if bind.read_only else ())]
+    return tuple(binds)
+
+
+def targets(spec: ProcessSpec) -> dict[str, PurePosixPath]:
+    """The path inside for each path of a spec, by the variable that names it; raises StartRefused."""
+    for name in ("JOB_DIR", "SRC_DIR"):
+        if name not in spec.paths:
+            raise StartRefused(f"the order names no {name}")
+    found = {}
+    for name, text in spec.paths.items():
+        path = PurePosixPath(text)
+        if path.is_absolute() or ".." in path.parts or not path.parts:
+            raise StartRefused(f"{name} leads out of the data root: {text}")
+        found[name] = _target(name, path, PurePosixPath(spec.paths["JOB_DIR"]))
+    return found
+
+
+def check_inside(pid: int, binds: tuple[Bind, ...]) -> None:
+    """Check that the directories that were checked are those that were mounted; raises StartRefused.
+
+    Between check and mount someone may have replaced one by a link.
+    """
+    for bind in binds:
+        try:
+            seen = os.stat(f"/proc/{pid}/root{bind.target}")  # noqa: PTH116
+        except PermissionError:
+            # A worker that is not root cannot check, nor mount what its own user may not.
+            continue
+        except OSError as error:
+            raise StartRefused(f"{bind.source} cannot be found in the container: {error}") from error
+        if (seen.st_dev, seen.st_ino) != bind.identity:
+            raise StartRefused(f"{bind.source} was replaced while it was being mounted")
+
+
+def _target(name: str, path: PurePosixPath, job: PurePosixPath) -> PurePosixPath:
+    if name in OF_JOB:
+        if job not in path.parents:
+            raise StartRefused(f"{name} is not below JOB_DIR: {path}")
+        return JOB / path.relative_to(job)
+    if name.endswith("_GROUP_DIR"):
+        return GROUPS / path.name
+    fixed = {"SHARED_DIR": SHARED, "USER_DIR": HOME, "JOB_DIR": JOB}
+    if name not in fixed:
+        raise StartRefused(f"{name} has no place in a container")
+    return fixed[name]
+
+
+def _identify(root: Path, name: str, relative: PurePosixPath) -> tuple[int, int]:
+    """Device and inode of a directory below the root, without following links."""
+    way = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+    handle = os.open(root, way)
+    try:
+        for part in relative.parts:
+            following = os.open(part, way | os.O_NOFOLLOW, dir_fd=handle)
+            os.close(handle)
+            handle = following
+        stat = os.fstat(handle)
+    except FileNotFoundError:
+        raise StartRefused(f"{name} is not there: {root / relative}") from None
+    except NotADirectoryError:
+        raise StartRefused(f"{name} is not a directory, or leads through a link: {root / relative}") from None
+    finally:
+        os.close(handle)
+    return stat.st_dev, stat.st_ino
+
+
+def _list_below(bind: Bind) -> list[Bind]:
+    """What is mounted below a read-only directory: it would stay writable if not mounted separately."""
+    places = {_unescape(line.split()[4]) for line in MOUNTS.read_text().splitlines()}
+    below = []
+    for place in sorted(place for place in places if bind.source in place.parents):
+        stat = place.stat()
+        target = bind.target / place.relative_to(bind.source)
+        below.append(Bind(place, target, True, (stat.st_dev, stat.st_ino)))
+    return below
+
+
+def _unescape(text: str) -> Path:
+    return Path(text.encode().decode("unicode_escape") if "\\" in text else text)

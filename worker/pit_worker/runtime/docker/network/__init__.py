@@ -1,0 +1,1 @@
+"""Private networks of jobs, their addresses, and the firewall around them."""

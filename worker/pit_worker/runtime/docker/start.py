@@ -1,0 +1,170 @@
+"""How a container is started: a sequence of steps, each of which can be repeated."""
+
+import os
+from pathlib import Path
+
+from pit_protocol.beat import HOST, PRIVATE, ProcessSpec
+from pit_protocol.system.procfs import read_stat
+from pit_worker.failpoints import Failpoints
+from pit_worker.runtime.docker.binds import check_inside, find_binds
+from pit_worker.runtime.docker.container_cgroup import find_cgroup
+from pit_worker.runtime.docker.engine import (
+    ContainerInfo,
+    Engine,
+    EngineAway,
+    EngineRefused,
+    Image,
+    NameTaken,
+    NotFound,
+)
+from pit_worker.runtime.docker.network.networks import Networks, explain_missing
+from pit_worker.runtime.docker.output_writer import OutputWriters
+from pit_worker.runtime.docker.spec import arguments, container_name, is_own, labels, network_name
+from pit_worker.spool.entry import Entry, Record
+from pit_worker.spool.environment import StartRefused
+
+READ_ONLY, WRITE_ONLY = 0o444, 0o200
+NOT_FOUND = 127  # exit code of an init whose program is not there
+NO_GPUS = "the Docker engine of this node cannot give GPUs: it has no NVIDIA toolkit"
+# A part of what runc says, and the sentence for the user.
+_SENTENCES = (
+    ('"/bin/sh"', "the image {image} has no /bin/sh, which runs commands"),
+    ("could not select device driver", NO_GPUS),
+    ("no space left", "this node has no space left for a container"),
+    ("nvidia-container-cli", "the GPUs cannot be given to the container: {text}"),
+)
+
+
+class NotStarted(Exception):
+    """The container must not run its command any more; the text says why, for its user."""
+
+
+class ContainerStart:
+    """Starts containers; any thread may, but only one for each process."""
+
+    def __init__(
+        self, engine: Engine, networks: Networks, output_writers: OutputWriters, failpoints: Failpoints
+    ) -> None:
+        self._engine = engine
+        self._networks = networks
+        self._output_writers = output_writers
+        self._failpoints = failpoints
+
+    def run(self, entry: Entry, image: Image) -> Record:
+        """Start the command in its container; raises StartRefused, NotStarted, or OSError to try again."""
+        spec = entry.intent.spec
+        existing = entry.record()
+        if existing and entry.supervisor():
+            # It runs, but an earlier try failed after that, such as for want of a descriptor.
+            return existing
+        if spec is None or entry.is_claimed():
+            raise StartRefused("it must not be started")
+        binds = find_binds(Path(entry.intent.data_root), spec)
+        _check_script(entry, spec)
+        _give_files(entry, spec)
+        entry.save_image(image.digest)
+        try:
+            self._connect(entry, spec)
+            container = self._create(entry, arguments(entry, spec, image, binds))
+            self._failpoints.reach("after-create")
+            record = self._start(spec, container)
+            self._failpoints.reach("after-engine-start")
+            entry.save_record(record)
+            self._failpoints.reach("after-record")
+            check_inside(record.pid, binds)
+        except StartRefused as error:
+            raise NotStarted(str(error)) from error
+        if not self._output_writers.claim(entry):
+            raise NotStarted("stopped before it began")
+        self._failpoints.reach("after-claim")
+        return record
+
+    def _connect(self, entry: Entry, spec: ProcessSpec) -> None:
+        network = spec.container.network if spec.container else HOST
+        if network == PRIVATE:
+            # All processes of a job with a private network are on this node.
+            containers = int(spec.env.get("WORLD_SIZE", "1"))
+            self._networks.acquire(network_name(entry, spec), entry.key, labels(entry, spec), containers)
+        elif network != HOST:
+            self._networks.check(network)
+
+    def _create(self, entry: Entry, wanted: dict[str, object]) -> str:
+        try:
+            return self._engine.create(wanted)
+        except NameTaken:
+            # An earlier worker created it, or the engine did after this one's call had timed out.
+            found = self._engine.get(container_name(entry))
+        except NotFound as error:
+            # Image or network were removed since they were checked.
+            raise OSError(str(error)) from error
+        except EngineRefused as error:
+            raise StartRefused(f"the container could not be created: {error}") from error
+        name = container_name(entry)
+        if found and not is_own(found, entry):
+            raise StartRefused(f"there is a container {name} already, which is not from this worker")
+        if found and found.status in ("created", "running"):
+            return found.id
+        self._engine.remove(name)
+        raise OSError(f"the container {name} could not run, and is created again")
+
+    def _start(self, spec: ProcessSpec, container: str) -> Record:
+        try:
+            self._engine.start(container)
+        except EngineRefused as error:
+            text = str(error)
+            if "network" in text and "not found" in text:
+                raise self._without_network(spec, container, text) from error
+            raise StartRefused(_explain(text, spec.container.image if spec.container else "")) from error
+        found = self._engine.get(container)
+        stat = read_stat(found.pid) if found and found.pid else None
+        group = find_cgroup(found.pid) if found and stat else None
+        if found is None or stat is None or group is None:
+            raise _ended_early(container, found, spec)
+        return Record(found.id, found.pid, stat.start_time, str(group))
+
+    def _without_network(self, spec: ProcessSpec, container: str, text: str) -> Exception:
+        """A private network was removed since it was checked; any other never existed."""
+        network = spec.container.network if spec.container else HOST
+        if network != PRIVATE:
+            return StartRefused(explain_missing(network))
+        self._engine.remove(container)
+        return OSError(text)
+
+
+def _ended_early(container: str, found: ContainerInfo | None, spec: ProcessSpec) -> Exception:
+    if found and found.exit_code == NOT_FOUND and spec.container:
+        # The engine's init says so for what it cannot start.
+        return StartRefused(f"the image {spec.container.image} has no /bin/sh, which runs commands")
+    if found and found.status == "exited":
+        return StartRefused(f"its container ended by itself before it began, with code {found.exit_code}")
+    return EngineAway(f"the container {container} cannot be found")
+
+
+def _check_script(entry: Entry, spec: ProcessSpec) -> None:
+    if spec.command is None:
+        file = Path(entry.intent.data_root) / spec.paths["SRC_DIR"] / ".compute"
+        if not file.is_file():
+            raise StartRefused("there is no .compute in the project, and no command was given")
+
+
+def _give_files(entry: Entry, spec: ProcessSpec) -> None:
+    """Give the user in the container access to the files of the spool that are mounted, and no more."""
+    for file in (entry.hostfile, entry.command, entry.variables):
+        if file.exists():
+            file.chmod(READ_ONLY)
+    if os.geteuid() == 0:
+        # Otherwise a program that reads all files inside would block on the pipe, and take output from it.
+        entry.pipe.chmod(WRITE_ONLY)
+    if spec.account:
+        try:
+            for file in (entry.pipe, *([entry.expired] if spec.lease_s else [])):
+                os.chown(file, spec.account.uid, spec.account.gid)
+        except PermissionError:
+            raise StartRefused("this worker is not root: it cannot run processes of other users") from None
+
+
+def _explain(text: str, image: str) -> str:
+    for pattern, sentence in _SENTENCES:
+        if pattern in text:
+            return sentence.format(image=image, text=text)
+    return f"the container could not be started: {text}"

@@ -1,0 +1,1 @@
+"""What the worker keeps on disk about its processes."""

@@ -1,0 +1,63 @@
+"""What a process is started with: its environment, its directories, its script."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pit_protocol.beat import ProcessSpec
+from pit_worker.spool.entry import Entry
+
+
+class StartRefused(Exception):
+    """A process cannot be started here; the text says why, for its user."""
+
+
+def environment(entry: Entry, spec: ProcessSpec, search_path: str) -> dict[str, str]:
+    """The whole environment of a process; it has nothing of the worker's own."""
+    places = _places(Path(entry.intent.data_root), spec)
+    base = {"PATH": search_path, "LANG": "C.UTF-8"}
+    if home := places.get("USER_DIR"):
+        base["HOME"] = str(home)
+    return {
+        **base,
+        **spec.env,
+        **{name: str(place) for name, place in places.items()},
+        "HOSTFILE": str(entry.hostfile),
+        "PIT_COOKIE": entry.marker,
+    }
+
+
+def exports(variables: Mapping[str, str]) -> str:
+    """The user's own variables, as a script that the shell reads right before it runs the command.
+
+    So they are in no process's arguments, and do not affect the supervisor.
+    """
+    quoted = {name: value.replace("'", "'\\''") for name, value in variables.items()}
+    return "".join(f"export {name}='{value}'\n" for name, value in quoted.items())
+
+
+def script(entry: Entry, spec: ProcessSpec) -> str:
+    """The script that bash runs, relative to SRC_DIR; raises StartRefused if there is none."""
+    if spec.command is not None:
+        return str(entry.command)
+    source = _places(Path(entry.intent.data_root), spec)["SRC_DIR"]
+    if not (source / ".compute").is_file():
+        raise StartRefused("there is no .compute in the project, and no command was given")
+    return ".compute"
+
+
+def _places(root: Path, spec: ProcessSpec) -> dict[str, Path]:
+    """Absolute paths by name; raises StartRefused for a missing directory or one outside the root."""
+    if not root.is_dir():
+        raise StartRefused(f"the data root {root} is not there on this node")
+    if "SRC_DIR" not in spec.paths:
+        raise StartRefused("the order names no SRC_DIR")
+    places = {}
+    for name, relative in spec.paths.items():
+        if relative.startswith("/") or ".." in Path(relative).parts:
+            raise StartRefused(f"{name} leads out of the data root: {relative}")
+        place = root / relative
+        # Others, such as RESULT_FILE, are created by the process.
+        if name.endswith("_DIR") and not place.is_dir():
+            raise StartRefused(f"{name} is not there: {place}")
+        places[name] = place
+    return places

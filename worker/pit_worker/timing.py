@@ -1,0 +1,19 @@
+"""Intervals and deadlines that depend on the machine, and that tests shorten."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Timing:
+    """The defaults are what production uses."""
+
+    disk_check_s: float = 10.0  # between two checks of the disks
+    disk_rest: float = 20.0  # a measurement that took 1 s is repeated after this many seconds
+    engine_check_s: float = 5.0  # between two checks of the Docker engine
+    engine_timeout_s: float = 10.0  # for its answer to a check
+    unkillable_s: float = 60.0  # after SIGKILL; what still runs then is reported as the node's fault
+    gpu_check_s: float = 10.0  # between two health checks of the GPUs
+    gpu_sample_s: float = 2.0  # between two samples of GPU usage
+    gpu_report_s: float = 30.0  # between two reports of mean GPU usage
+    gpu_release_s: float = 30.0  # how long the end of a process waits for its GPUs to become idle
+    gpu_release_check_s: float = 0.5  # between two checks whether they are
