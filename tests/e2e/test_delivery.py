@@ -4,16 +4,14 @@ import sqlite3
 from pathlib import Path
 
 from tests.e2e.test_remote import attempts, begin, data, home
-from tests.support.clusters.local import Cluster, eventually, is_alive
+from tests.support.clusters.local import Cluster, eventually
 from tests.support.mounts import IN_REMOTE
 
 FULL = {"PIT_HEAD_MIN_FREE_PERCENT": "99"}  # as if the head's disk had no room for anybody
 
 
 def restart_head(cluster: Cluster, **env: str) -> None:
-    pid = cluster.pid("head")
     cluster.kill("head")
-    eventually(lambda: not is_alive(pid))
     cluster.ok("up", **env)
 
 

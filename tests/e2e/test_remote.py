@@ -4,11 +4,14 @@ import os
 import shutil
 import signal
 import stat
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from pit_worker.data.mount_daemon import BUSY
 from tests.support.clusters.local import Cluster, eventually, is_alive
 from tests.support.mounts import IN_REMOTE
 
@@ -135,6 +138,18 @@ def test_a_mount_that_dies_fails_the_process_with_the_reason(remote: Cluster, vi
     assert (home(remote) / f"last-{victim}").read_text() == "last\n"
     assert (data(remote) / "jobs" / str(number) / "1/keep/k").read_text() == "kept\n"
     eventually(lambda: attempts(remote) == [])
+
+
+def test_a_second_daemon_leaves_the_mounts_of_the_first_alone(remote: Cluster, tmp_path: Path) -> None:
+    """As one that a worker started just before it was killed, when the next worker starts its own."""
+    wait = f"echo ready; until [ -e {tmp_path}/go ]; do sleep 0.05; done"
+    number = begin(remote, f'{wait}; echo after >"$USER_DIR/after"')
+    (place,) = attempts(remote)
+    daemon = [sys.executable, "-P", "-m", "pit_worker.data.mount_daemon", str(place)]
+    assert subprocess.run(daemon, timeout=30).returncode == BUSY
+    (tmp_path / "go").touch()
+    assert remote.wait(number)["outcome"] == "succeeded"
+    assert (home(remote) / "after").read_text() == "after\n"
 
 
 def test_processes_of_one_job_share_its_directory_and_one_mount(remote: Cluster) -> None:

@@ -14,6 +14,7 @@ import pytest
 from pit.local import daemon as daemons
 from pit.local.daemon import Daemon
 from pit.local.local_cluster import State, environment, fold
+from tests.support.clusters.local import eventually, is_alive
 
 HEAD = """
 import json, pathlib, sys, threading
@@ -98,6 +99,7 @@ def test_up_again_after_kill_and_down(run_pit: RunPit, state: State) -> None:
 
     assert worker_pid is not None
     os.kill(worker_pid, signal.SIGKILL)
+    eventually(lambda: not is_alive(worker_pid))
     assert run_pit("up").returncode == 0
     assert state.head.get_pid() == head_pid
     assert state.worker.get_pid() not in (None, worker_pid)

@@ -151,7 +151,10 @@ class Cluster:
             return False
 
     def kill(self, program: str) -> None:
-        os.kill(self.pid(program), signal.SIGKILL)
+        """Kill it, and wait until it is gone: on a busy machine a killed process lives on for a while."""
+        pid = self.pid(program)
+        os.kill(pid, signal.SIGKILL)
+        eventually(lambda: not is_alive(pid))
 
 
 @contextmanager

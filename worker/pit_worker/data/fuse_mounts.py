@@ -16,6 +16,7 @@ from pit_protocol.beat import Account
 from pit_protocol.system.procfs import read_stat
 from pit_protocol.transport import rclone
 from pit_protocol.transport.rclone import MountError
+from pit_worker.data.mount_daemon import BUSY
 from pit_worker.settings import Settings
 from pit_worker.spool.attempt_dir import AttemptDir
 
@@ -50,13 +51,17 @@ class FuseMounts:
         self._children: dict[Path, subprocess.Popen[bytes]] = {}
         self._lock = threading.Lock()
 
-    def begin(self, place: AttemptDir, token: str, account: Account | None, *, reset: bool = True) -> None:
-        """Mount; raises MountError with the reason if that fails. `reset` forgets earlier losses."""
+    def begin(self, place: AttemptDir, token: str, account: Account | None, *, in_use: bool = True) -> None:
+        """Mount; raises MountError with the reason if that fails.
+
+        `in_use`: for processes, which forgets earlier losses; otherwise to send what they have left.
+        """
         place.save_token(token)
         place.log.unlink(missing_ok=True)  # an earlier daemon's errors say nothing about this one
-        if reset:
+        if in_use:
             place.forgive()
         order = {
+            "in_use": in_use,
             "url": self._settings.url,
             "ca_file": self._settings.ca_file,
             "uid": account.uid if account else None,
@@ -75,7 +80,8 @@ class FuseMounts:
             self._children[place.path] = child
         deadline = time.monotonic() + BEGIN_S
         while not (place.guard() and place.controls()):
-            if child.poll() is not None or time.monotonic() > deadline:
+            # A busy one leaves it to the daemon that an earlier worker started.
+            if child.poll() not in (None, BUSY) or time.monotonic() > deadline:
                 self.end(place)
                 raise MountError(place.lost() or f"nothing was mounted: {rclone.last_log_line(place.log)}")
             time.sleep(POLL_S)

@@ -3,6 +3,7 @@
 usage: python -m pit_worker.data.mount_daemon DIRECTORY    (which holds mount.json and token)
 """
 
+import fcntl
 import json
 import os
 import signal
@@ -21,6 +22,7 @@ from pit_worker.spool.attempt_dir import AttemptDir
 
 WAIT_S = 600.0  # how long reads wait for a head that is away before they fail
 POLL_S = 0.5
+BUSY = 75  # exit code: another daemon has these mounts, or is about to
 # RetryLater that last as long as the tunnel's, and listings that are believed a little longer than a user's.
 RCLONE_OPTIONS = ("--timeout", "15m", "--low-level-retries", "20", "--dir-cache-time", "10s")
 NOT_FOR_JOBS = ("--exclude", "/shared/**", "--exclude", "/jobs/**", "--exclude", "/users/**")
@@ -34,14 +36,28 @@ def main() -> int:
     place = AttemptDir(Path(sys.argv[1]))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _raise)
-    order: dict[str, Any] = json.loads((place.path / "mount.json").read_text())
     with suppress(Terminated), ExitStack() as stack:
+        if not _lock(place, stack):
+            return BUSY
+        order: dict[str, Any] = json.loads((place.path / "mount.json").read_text())
         try:
             _watch(_mount(place, order, stack))
         except (MountError, OSError) as error:
-            place.save_lost(str(error))
+            # Without a process that uses them nothing is lost: what is not sent is in the cache.
+            if order["in_use"]:
+                place.save_lost(str(error))
             return 1
     return 0
+
+
+def _lock(place: AttemptDir, stack: ExitStack) -> bool:
+    """Whether no other daemon has them: a worker may have started one just before it was killed."""
+    lock = stack.enter_context((place.path / "mount.lock").open("ab"))
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _mount(place: AttemptDir, order: dict[str, Any], stack: ExitStack) -> list[subprocess.Popen[bytes]]:

@@ -152,7 +152,7 @@ class StageOut:
             self._fuse_mounts.end(place)
         if place.guard() is None and place.unsent():
             # After a reboot, or if the mounts died, the cache can still be sent.
-            self._fuse_mounts.begin(place, self._files_api.token(), self._account, reset=False)
+            self._fuse_mounts.begin(place, self._files_api.token(), self._account, in_use=False)
         if place.guard() is not None:
             try:
                 self._fuse_mounts.flush(place, self._files_api.is_head_there)
