@@ -7,8 +7,9 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from pit.args.env import complete_plain, parse_assignments
 from pit.args.options import job_number
-from pit_protocol.job_options import JOB, OPTIONS, Option, check_text
+from pit_protocol.job_options import ASSIGNMENT, JOB, OPTIONS, Option, check_text
 from pit_protocol.problem import Problem
 
 
@@ -38,6 +39,16 @@ def job_options(*, rerun: bool = False) -> Callable[[Callable[..., Any]], Callab
 def _click_option(name: str, option: Option) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     if not option.metavar:
         return click.option(*option.flags, name, is_flag=True, help=option.help)
+    if option.metavar == ASSIGNMENT:
+        return click.option(
+            *option.flags,
+            name,
+            metavar=ASSIGNMENT,
+            multiple=True,
+            shell_complete=complete_plain,
+            callback=lambda ctx, param, words: parse_assignments(words, param.opts[0]),  # noqa: ARG005
+            help=option.help,
+        )
     kind = job_number if option.metavar == JOB else _text(name)
     return click.option(*option.flags, name, metavar=option.metavar, type=kind, help=option.help)
 

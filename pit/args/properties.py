@@ -10,6 +10,7 @@ from msgspec import Struct
 from pit.args.entities import Entity, is_secret
 from pit.text_files import read_text
 from pit.ui import prompt
+from pit_protocol.answers.jobs import JobRecord
 from pit_protocol.problem import Problem
 from pit_protocol.wire import to_json
 
@@ -83,6 +84,8 @@ def flatten(entity: Entity, record: Struct) -> dict[str, object]:
     values: dict[str, object] = to_json(record)
     if entity.kind == "alias":
         return {"name": values["model"]}
+    if isinstance(record, JobRecord):
+        values |= {f"env.{name}": value for name, value in record.options.env.items()}
     labels = values.pop("labels", None)
     if isinstance(labels, dict):
         values |= {f"label.{name}": value for name, value in labels.items()}

@@ -28,8 +28,8 @@ COLOURS = ((b"+++", "1"), (b"---", "1"), (b"diff ", "1"), (b"@@", "36"), (b"+", 
 def command(number: int, other: int | None, as_json: bool) -> Exit:
     """Show the uncommitted changes that job NUMBER was submitted with.
 
-    With OTHER, show everything that differs between the two jobs: settings, image, variables (never
-    their values), and each line of code. In a pipe the code is a patch for `git apply`.
+    With OTHER, show everything that differs between the two jobs: settings, image, variables (of
+    secrets only the names), and each line of code. In a pipe the code is a patch for `git apply`.
     """
     with open_head() as head:
         settings = _settings(head, number, other) if other else {}
@@ -54,15 +54,17 @@ def command(number: int, other: int | None, as_json: bool) -> Exit:
 def _settings(head: Head, number: int, other: int) -> dict[str, tuple[object, object]]:
     """The settings in which the two jobs differ."""
     one, two = _asked(head.job(number)), _asked(head.job(other))
-    return {name: (one[name], two[name]) for name in one if one[name] != two[name]}
+    names = [name for name in one | two if one.get(name) != two.get(name)]
+    return {name: (one.get(name), two.get(name)) for name in names}
 
 
 def _asked(record: JobRecord) -> dict[str, object]:
     ran = sorted({process.image for process in record.processes if process.image})
     code = {name: getattr(record.snapshot, name) for name in CODE}
     asked = {name: getattr(record, name) for name in SETTINGS}
-    asked |= {name: record.options.shown(name) or None for name in OPTIONS}
-    return {**asked, "image digest": ", ".join(ran) or None, **code}
+    asked |= {name: record.options.shown(name) or None for name in OPTIONS if name != "env"}
+    variables = {f"env.{name}": value for name, value in sorted(record.options.env.items())}
+    return {**asked, "image digest": ", ".join(ran) or None, **code, **variables}
 
 
 def _chunks(head: Head, number: int, other: int | None) -> Iterator[bytes]:

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
-from pit.args.env import env_option, parse_env
+from pit.args.env import secret_option
 from pit.args.job_options import job_options
 from pit.args.options import example, job_number, json_option
 from pit.commands.run import accepted, take_snapshot
@@ -15,9 +16,9 @@ from pit.jobs.submission import bring, submit
 from pit.login.session import open_head
 from pit.snapshot.repository import Repository
 from pit_grammar import RequestError, parse
-from pit_protocol.job_options import JobOptions
 from pit_protocol.problem import Problem
 from pit_protocol.submission import Snapshot, Submission
+from pit_protocol.variables import check_job_variables
 
 
 @click.command("rerun", epilog=example("pit rerun 190 --request '4:[a100]' -l"))
@@ -25,7 +26,7 @@ from pit_protocol.submission import Snapshot, Submission
 @click.option("--request", metavar="REQUEST", help="Use this request instead of the old one.")
 @click.option("--title", metavar="TITLE", help="Use this title instead of the old one.")
 @job_options(rerun=True)
-@env_option
+@secret_option
 @click.option("--here", is_flag=True, help="Use the code of the current project instead of the old code.")
 @click.option("-l", "--log", "follow", is_flag=True, help="Follow the log; exit code 3 if the job fails.")
 @json_option
@@ -34,7 +35,7 @@ def command(
     request: str | None,
     title: str | None,
     given: dict[str, Any],
-    env: tuple[str, ...],
+    secrets: dict[str, str],
     here: bool,
     follow: bool,
     as_json: bool,
@@ -42,8 +43,8 @@ def command(
     """Run job NUMBER again as a new job with the same code, commands, image, variables and request.
 
     The head still has the code, so your current directory and later changes to the project do not
-    matter. The keep directory starts empty; `pit run -c` continues with an old one. -e adds or
-    replaces a variable. To rerun another user's job, set all of its variables again.
+    matter. The keep directory starts empty; `pit run -c` continues with an old one. -e and
+    --secret add or replace variables. To rerun another user's job, give all of its secrets anew.
     """
     if request is not None:
         try:
@@ -51,10 +52,12 @@ def command(
         except RequestError as error:
             sentence, _, rest = str(error).partition("\n")
             raise Problem("bad_request", sentence, rest) from error
-    variables = parse_env(env)
+    check_job_variables(given.get("env", {}), secrets)
     with open_head() as head:
         old = head.job(number)
-        options = JobOptions(**old.options.kept() | given)
+        options = old.options.for_rerun(given)
+        # A variable that was plain is secret from now on.
+        plain = {name: value for name, value in options.env.items() if name not in secrets}
 
         def submission(snapshot: Snapshot | None) -> Submission:
             return Submission(
@@ -63,8 +66,8 @@ def command(
                 request or old.request,
                 snapshot,
                 reruns=None if snapshot else number,
-                options=options,
-                variables=variables,
+                options=replace(options, env=plain),
+                variables=secrets,
                 inherits=number,
             )
 

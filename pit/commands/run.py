@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from pit.args.env import env_option, parse_env
+from pit.args.env import secret_option
 from pit.args.job_options import job_options
 from pit.args.options import example, json_option
 from pit.exit_codes import Exit
@@ -30,6 +30,7 @@ from pit_protocol.answers.jobs import JobRecord
 from pit_protocol.job_options import JobOptions
 from pit_protocol.problem import Problem
 from pit_protocol.submission import MAX_TITLE, Submission
+from pit_protocol.variables import check_job_variables
 
 COMPUTE_FILE = ".compute"
 REQUEST_FILE = ".pitrequest.txt"
@@ -42,7 +43,7 @@ DEFAULT_REQUEST = "[]"
 @click.argument("request", required=False)
 @job_options()
 @click.option("-l", "--log", "follow", is_flag=True, help="Follow the log; exit code 3 if the job fails.")
-@env_option
+@secret_option
 @click.option("-a", "--archive", is_flag=True, help="Send this directory as it is, without git.")
 @click.option("--bundle", is_flag=True, help="Send all objects; the head need not reach the remote.")
 @click.option(
@@ -58,7 +59,7 @@ def command(
     request: str | None,
     given: dict[str, Any],
     follow: bool,
-    env: tuple[str, ...],
+    secrets: dict[str, str],
     archive: bool,
     bundle: bool,
     include: tuple[str, ...],
@@ -86,7 +87,7 @@ def command(
     options = JobOptions(**{"image": _default_image(project), **given})
     if options.command is None:
         _check_compute(project)
-    variables = parse_env(env)
+    check_job_variables(options.env, secrets)
     asked = parsed or _default_request(project)
     with open_head() as head, take_snapshot(project, include, with_remote=not bundle) as worktree:
         if options.command is None and not worktree.has(COMPUTE_FILE):
@@ -96,7 +97,7 @@ def command(
                 f"`git check-ignore -v {COMPUTE_FILE}` shows the rule",
             )
         submission = Submission(
-            uuid.uuid4().hex, title, asked, bring(head, worktree), options=options, variables=variables
+            uuid.uuid4().hex, title, asked, bring(head, worktree), options=options, variables=secrets
         )
         record = submit(head, submission)
         return accepted(head, record, follow=follow, as_json=as_json)

@@ -46,7 +46,7 @@ def job_text(job: JobRecord, now: float) -> str:
         ("Reruns", str(job.reruns or "")),
         *((option.label, sanitize(job.options.shown(name))) for name, option in OPTIONS.items()),
         ("Image digest", _digests(job)),
-        ("Variables", sanitize(", ".join(job.variables))),
+        ("Secrets", sanitize(", ".join(job.variables))),
         ("Groups", sanitize(", ".join(job.groups))),
         ("GPU use", _use(job)),
         ("Keep", "yes" if job.keep else ""),

@@ -5,8 +5,11 @@ them, the head checks and stores them, `pit show`, `pit diff` and the reference 
 an option, add a field here.
 """
 
+import shlex
 from dataclasses import dataclass
 from typing import Annotated, Any, get_type_hints
+
+from msgspec import field
 
 from pit_protocol.problem import Problem
 from pit_protocol.wire import Int, Message
@@ -15,6 +18,7 @@ MAX_COMMAND = 128 * 1024
 MAX_IMAGE = 255
 MAX_COMMENT = 1000
 JOB = "N"  # metavar of an option whose value is the number of a job
+ASSIGNMENT = "NAME[=VALUE]"  # metavar of an option that sets variables
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class Option:
 
 
 class JobOptions(Message, frozen=True):
-    """Settings of a job beyond its title, request, code and variables."""
+    """Settings of a job beyond its title, request, code and secrets."""
 
     command: Annotated[
         str | None,
@@ -68,6 +72,16 @@ class JobOptions(Message, frozen=True):
             is_kept=False,
         ),
     ] = None
+    env: Annotated[
+        dict[str, str],
+        Option(
+            ("-e", "--env"),
+            "Set this variable for the job's processes; without VALUE, copy it from your environment.",
+            "Variables",
+            metavar=ASSIGNMENT,
+            on_rerun=True,
+        ),
+    ] = field(default_factory=dict)
     comment: Annotated[
         str,
         Option(
@@ -86,9 +100,16 @@ class JobOptions(Message, frozen=True):
         """Every option that `pit rerun` keeps, by name."""
         return {name: getattr(self, name) for name, option in OPTIONS.items() if option.is_kept}
 
+    def for_rerun(self, given: dict[str, Any]) -> "JobOptions":
+        """The options of a rerun: those that were kept or given; given variables join the old ones."""
+        env = self.env | given.get("env", {})
+        return JobOptions(**self.kept() | given | {"env": env})
+
     def shown(self, name: str) -> str:
         """The value of one option as text; empty if it is not set."""
         value = getattr(self, name)
+        if isinstance(value, dict):
+            return " ".join(f"{key}={shlex.quote(text)}" for key, text in sorted(value.items()))
         if isinstance(value, bool):
             return "yes" if value else OPTIONS[name].unset
         return OPTIONS[name].unset if value is None or value == "" else str(value)

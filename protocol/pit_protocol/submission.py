@@ -39,8 +39,8 @@ class Submission(Message, frozen=True):
     snapshot: Snapshot | None = None  # None: that of job `reruns`
     reruns: Int | None = None  # number of the job whose snapshot is used
     options: JobOptions = JobOptions()
-    variables: Annotated[dict[str, str], SECRET] = field(default_factory=dict)  # environment variables
-    inherits: Int | None = None  # number of a job whose other variables are added
+    variables: Annotated[dict[str, str], SECRET] = field(default_factory=dict)  # secret; `options.env` is not
+    inherits: Int | None = None  # number of a job whose other secret variables are added
 
 
 class Offer(Message, frozen=True):

@@ -1,4 +1,4 @@
-"""Limits on the environment variables of a job: names, count and size."""
+"""Limits on the environment variables of a job: names, count, size, and which must be secrets."""
 
 import re
 from collections.abc import Mapping
@@ -18,8 +18,25 @@ OWN = re.compile(
 )
 # bash refuses to set these, or does not accept any value, and would fail with its own error.
 OF_SHELL = {"UID", "EUID", "PPID", "OPTIND", "SHELLOPTS", "BASHOPTS", "BASH_VERSINFO"}
+# Names of values that must not be shown: `--secret` takes them, `-e` does not.
+LOOKS_SECRET = re.compile(r".*(KEY|TOKEN|SECRET|PASSWORD)", re.IGNORECASE)
 # Neither an environment nor a database can store these: NUL and lone surrogates.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+
+
+def check_job_variables(plain: Mapping[str, str], secrets: Mapping[str, str]) -> None:
+    """Raise a Problem for the first variable of a job that is invalid, or should be secret."""
+    for name in plain:
+        if name in secrets:
+            raise _bad(f"{name} is given both as a plain variable and as a secret", "give it once")
+        if LOOKS_SECRET.fullmatch(name):
+            raise Problem(
+                "looks_secret",
+                f"{name[:80]} looks like a secret, and everybody who may see the job sees the value of -e",
+                f"`--secret {name[:80]}` takes the value from your environment and shows it to nobody",
+                status=422,
+            )
+    check_variables({**plain, **secrets})
 
 
 def check_variables(variables: Mapping[str, str]) -> None:

@@ -213,7 +213,7 @@ def find_text(place: Path, text: bytes) -> list[Path]:
 
 
 class TestVariables:
-    GIVEN = ("-e", "LR=0.1", "-e", "TOKEN", "-e", "OLD=x")
+    GIVEN = ("-e", "LR=0.1", "--secret", "TOKEN", "--secret", "OLD=x")
 
     @pytest.fixture
     def secret(self) -> str:
@@ -226,28 +226,29 @@ class TestVariables:
         cluster.project.write(".compute", script)
         told = cluster.ok("run", "with variables", *self.GIVEN, "-l", "--json", TOKEN=secret)
         record = json.loads(told.splitlines()[-1])
-        assert (record["outcome"], record["variables"]) == ("succeeded", ["LR", "OLD", "TOKEN"])
+        assert (record["outcome"], record["variables"]) == ("succeeded", ["OLD", "TOKEN"])
         return int(record["number"])
 
-    def test_they_reach_the_job_and_no_value_is_kept_in_the_clear(
+    def test_they_reach_the_job_and_no_secret_is_kept_in_the_clear(
         self, cluster: Cluster, job: int, secret: str
     ) -> None:
         assert "the token is here, LR is 0.1, OLD is x" in cluster.ok("log", str(job))
-        assert "Variables:  LR, OLD, TOKEN\n" in cluster.ok("show", str(job))
+        shown = cluster.ok("show", str(job))
+        assert "Variables:  LR=0.1\n" in shown and "Secrets:    OLD, TOKEN\n" in shown
         own = cluster.home / f"head/data/jobs/{job}/1/src/.compute"  # where the project itself has it
         # Until the worker was told to forget it, its spool has them too.
         eventually(lambda: find_text(cluster.home, secret.encode()) == [own])
 
-    def test_they_stay_with_a_rerun_and_are_compared_by_name(self, cluster: Cluster, job: int) -> None:
+    def test_they_stay_with_a_rerun_and_are_compared(self, cluster: Cluster, job: int) -> None:
         told = cluster.ok("rerun", str(job), "-e", "LR=0.2", "-e", "NEW=1", "-l", "--json")
         again = json.loads(told.splitlines()[-1])
-        assert again["variables"] == ["LR", "NEW", "OLD", "TOKEN"]
+        assert (again["options"]["env"], again["variables"]) == ({"LR": "0.2", "NEW": "1"}, ["OLD", "TOKEN"])
         assert "the token is here, LR is 0.2, OLD is x" in cluster.ok("log", str(again["number"]))
         assert cluster.ok("diff", str(job), str(again["number"])).splitlines() == [
-            "# variable NEW: - -> set",
-            "# variable LR: another value",
+            "# env.LR: 0.1 -> 0.2",
+            "# env.NEW: - -> 1",
         ]
         here = json.loads(cluster.ok("rerun", str(job), "--here", "-l", "--json").splitlines()[-1])
-        assert (here["outcome"], here["variables"]) == ("succeeded", ["LR", "OLD", "TOKEN"])
+        assert (here["outcome"], here["variables"]) == ("succeeded", ["OLD", "TOKEN"])
         document = cluster.json("diff", str(job), str(here["number"]))
         assert document["variables"] == {"removed": [], "added": [], "changed": [], "unknown": []}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pit_protocol.beat import ProcessSpec
 from pit_protocol.problem import Problem
 from pit_protocol.submission import Submission
-from pit_protocol.variables import MAX_BYTES, MAX_VARIABLES, check_variables
+from pit_protocol.variables import MAX_BYTES, MAX_VARIABLES, check_job_variables, check_variables
 from pit_protocol.wire import from_json
 from pit_worker.spool.environment import exports
 
@@ -54,6 +54,24 @@ def test_the_error_names_the_limit() -> None:
     assert refusal({f"A{i}": "" for i in range(MAX_VARIABLES + 1)}).startswith(
         "a job can have at most 100 variables, not 101"
     )
+
+
+def test_plain_and_secret_variables_share_the_limits() -> None:
+    with pytest.raises(Problem, match="at most 100 variables, not 101"):
+        check_job_variables({f"A{i}": "" for i in range(MAX_VARIABLES)}, {"B": ""})
+
+
+@pytest.mark.parametrize("name", ["KEY", "aws_secret_access_key", "HF_TOKEN", "Password", "CLIENT_SECRET"])
+def test_a_secret_must_not_be_plain(name: str) -> None:
+    check_job_variables({}, {name: "S3CRET"})
+    with pytest.raises(Problem, match=f"{name} looks like a secret") as caught:
+        check_job_variables({name: "S3CRET"}, {})
+    assert "S3CRET" not in f"{caught.value.message} {caught.value.hint}"
+
+
+@pytest.mark.parametrize("name", ["MAX_TOKENS", "KEYS", "TOKENIZER", "PASSWORD_FILE"])
+def test_a_name_that_only_contains_such_a_word_may_be_plain(name: str) -> None:
+    check_job_variables({name: "1"}, {})
 
 
 @pytest.mark.parametrize("value", ["S3CRET\0", "S3CRET\udcff"])

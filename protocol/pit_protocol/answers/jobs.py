@@ -74,7 +74,7 @@ class JobRecord(JobSummary, frozen=True):
     groups: list[str]  # that it is shared with
     snapshot: JobSnapshot
     reruns: Int | None
-    variables: list[str]  # names alone
+    variables: list[str]  # names of the secret ones; `options.env` has the others
     result: str | None
     events: list[JobEvent]
     processes: list[JobProcess]
@@ -127,7 +127,7 @@ class GpuUsage(Answer, frozen=True):
 
 
 class VariablesDiff(Answer, frozen=True):
-    """Names of variables by how two jobs differ in them."""
+    """Names of secret variables by how two jobs differ in them."""
 
     removed: list[str]  # only the first job has them
     added: list[str]  # only the second job has them

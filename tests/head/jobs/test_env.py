@@ -1,4 +1,4 @@
-"""Variables reach the processes of their job, and nobody else can read a value."""
+"""Variables reach the processes of their job, and nobody else can read a secret one."""
 
 import json
 from collections.abc import Callable
@@ -12,7 +12,8 @@ from pit_server.db.models import Job
 from pit_server.services.users.secrets import KEY_FILE
 from tests.support.clusters.head import ONE_DATABASE, Person, Worker, a_submission, ended, skip_preparation
 
-GIVEN = {"TOKEN": "S3CRET-ä'", "LR": "0.1"}
+GIVEN = {"TOKEN": "S3CRET-ä'", "LR": "0.1"}  # secret, also what an older client sent with -e
+PLAIN = {"LR": "0.1", "NOTE": "ä '"}
 
 
 @pytest.fixture
@@ -52,6 +53,44 @@ def test_they_reach_the_process_and_only_names_are_shown(
     assert not [text for text in texts if "S3CRET" in text]
 
 
+def test_plain_ones_reach_the_process_and_are_shown(
+    head: Head, worker: Worker, anna: Person, berta: Person
+) -> None:
+    number = anna.submit(env=PLAIN, variables={"TOKEN": "S3CRET"})
+    for who in (anna, berta):
+        shown = who.job(number)
+        assert (shown["options"]["env"], shown["variables"]) == (PLAIN, ["TOKEN"])
+    assert variables_of(head, worker, number) == {**PLAIN, "TOKEN": "S3CRET"}
+
+
+@ONE_DATABASE
+def test_a_plain_one_that_looks_like_a_secret_is_refused(anna: Person, worker: Worker) -> None:
+    answer = anna.post("/jobs", json=a_submission(env={"HF_TOKEN": "S3CRET"}))
+    assert (answer.status_code, answer.json["code"]) == (422, "looks_secret")
+    assert "S3CRET" not in answer.text
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize(
+    ("env", "variables", "message"),
+    [
+        ({"RANK": "0"}, {}, "RANK is set by pit itself"),
+        ({"A": ["x"]}, {}, "field 'options.env[...]' must be str, not a list"),
+        ({"A": "x"}, {"A": "y"}, "A is given both as a plain variable and as a secret"),
+        (
+            {"A": "x" * 40_000},
+            {"B": "x" * 40_000},
+            "the variables of a job can have at most 65,536 bytes in total, not 80,002",
+        ),
+    ],
+)
+def test_invalid_plain_variables_are_refused(
+    anna: Person, worker: Worker, env: dict[str, str], variables: dict[str, str], message: str
+) -> None:
+    answer = anna.post("/jobs", json=a_submission(env=env, variables=variables))
+    assert (answer.status_code, answer.json["message"]) == (422, message)
+
+
 def test_the_database_stores_them_encrypted(
     head: Head, worker: Worker, anna: Person, database_url: str
 ) -> None:
@@ -77,7 +116,7 @@ def test_a_value_copied_to_another_job_cannot_be_decrypted(head: Head, worker: W
     head.scheduling()
     (order,) = worker.orders().values()
     assert order.spec and order.spec.variables == {}
-    assert "can no longer decrypt the variables of this job" in (order.spec.command or "")
+    assert "can no longer decrypt the secrets of this job" in (order.spec.command or "")
 
 
 def test_after_a_key_change_a_rerun_is_refused_and_the_rest_works(
@@ -87,8 +126,9 @@ def test_after_a_key_change_a_rerun_is_refused_and_the_rest_works(
     (head.settings.home / KEY_FILE).write_text("A" * 43 + "=\n")
     again = anna.post("/jobs", json=a_submission(inherits=number))
     assert again.json["message"] == (
-        f"the variables of job {number} cannot be decrypted: the head's key has changed"
+        f"the secrets of job {number} cannot be decrypted: the head's key has changed"
     )
+    assert again.json["hint"] == "give them again: --secret LR --secret TOKEN"
     assert anna.job(number)["variables"] == ["LR", "TOKEN"]
     assert variables_of(head, worker, anna.submit(variables={"A": "b"})) == {"A": "b"}
 
@@ -131,6 +171,13 @@ class TestRerun:
         assert variables_of(head, worker, again) == {**GIVEN, "LR": "0.2", "NEW": ""}
         assert variables_of(head, worker, anna.submit(inherits=again)) == {**GIVEN, "LR": "0.2", "NEW": ""}
 
+    def test_a_plain_value_replaces_a_secret_one(self, head: Head, worker: Worker, anna: Person) -> None:
+        number = anna.submit(variables=GIVEN)
+        variables_of(head, worker, number)
+        again = anna.submit(inherits=number, env={"LR": "0.2"})
+        assert (anna.job(again)["options"]["env"], anna.job(again)["variables"]) == ({"LR": "0.2"}, ["TOKEN"])
+        assert variables_of(head, worker, again) == {**GIVEN, "LR": "0.2"}
+
     def test_nothing_is_inherited_unless_asked_for(self, head: Head, worker: Worker, anna: Person) -> None:
         variables_of(head, worker, anna.submit(variables=GIVEN))
         assert variables_of(head, worker, anna.submit()) == {}
@@ -143,7 +190,8 @@ class TestRerun:
             assert other.job(number)["variables"] == ["LR", "TOKEN"]
             answer = other.post("/jobs", json=a_submission(inherits=number, variables={"LR": "1"}))
             assert (answer.status_code, answer.json["code"]) == (403, "not_your_variables")
-            assert answer.json["message"].endswith("can reuse its variables: TOKEN")
+            assert answer.json["message"].endswith("can reuse its secrets: TOKEN")
+            assert answer.json["hint"].startswith("give your own: `--secret TOKEN`")
         variables_of(head, worker, number)
         mine = berta.submit(inherits=number, variables={"LR": "1", "TOKEN": "berta's"})
         assert variables_of(head, worker, mine) == {"LR": "1", "TOKEN": "berta's"}
@@ -156,8 +204,9 @@ class TestRerun:
 
     def test_the_total_size_is_limited(self, worker: Worker, anna: Person) -> None:
         number = anna.submit(variables={"A": "x" * 40_000})
-        answer = anna.post("/jobs", json=a_submission(inherits=number, variables={"B": "x" * 40_000}))
-        assert (answer.status_code, answer.json["code"]) == (422, "bad_variable")
+        for more in ({"variables": {"B": "x" * 40_000}}, {"env": {"B": "x" * 40_000}}):
+            answer = anna.post("/jobs", json=a_submission(inherits=number, **more))
+            assert (answer.status_code, answer.json["code"]) == (422, "bad_variable")
 
     def test_the_same_key_with_another_value_is_refused(self, worker: Worker, anna: Person) -> None:
         body = a_submission(variables=GIVEN)

@@ -50,7 +50,7 @@ class Job(Base):
     since: Mapped[float]  # when it entered its state
     removed_at: Mapped[float | None]
     is_kept: Mapped[bool] = mapped_column(default=False)  # its directory does not expire
-    variables: Mapped[dict[str, Any]] = mapped_column(default=dict)  # name -> sealed value
+    variables: Mapped[dict[str, Any]] = mapped_column(default=dict)  # secret ones: name -> sealed value
 
 
 class JobGroup(Base):

@@ -15,7 +15,7 @@ from pit_protocol.job_options import OPTIONS, JobOptions
 from pit_protocol.problem import Problem
 from pit_protocol.states import JobEvent, JobState
 from pit_protocol.submission import MAX_TITLE, Submission
-from pit_protocol.variables import check_variables
+from pit_protocol.variables import check_job_variables
 from pit_protocol.wire import to_json
 from pit_server.db.database import note_event, notify_after_commit
 from pit_server.db.models import Job, JobGroup, Membership
@@ -41,7 +41,7 @@ def check_submission(submission: Submission, settings: Settings) -> Request:
     check_text("key", submission.key, MAX_KEY, shortest=1)
     check_text("title", submission.title.strip(), MAX_TITLE, shortest=1)
     _check_options(submission.options, settings)
-    check_variables(submission.variables)
+    check_job_variables(submission.options.env, submission.variables)
     _check_snapshot(submission)
     try:
         return parse(submission.request)

@@ -1,4 +1,4 @@
-"""Environment variables of jobs. All who see a job see the names; only its processes get the values."""
+"""Secret variables of jobs. All who see a job see the names; only its processes get the values."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,12 +6,12 @@ from pathlib import Path
 from pit_protocol.answers.jobs import VariablesDiff
 from pit_protocol.problem import Problem
 from pit_protocol.submission import Submission
-from pit_protocol.variables import check_variables
+from pit_protocol.variables import check_job_variables
 from pit_server.db.models import Job
 from pit_server.services.users import secrets
 
 UNREADABLE_COMMAND = (
-    'echo "pit: the head can no longer decrypt the variables of this job; submit it again" >&2; exit 1\n'
+    'echo "pit: the head can no longer decrypt the secrets of this job; submit it again" >&2; exit 1\n'
 )
 
 
@@ -21,20 +21,20 @@ def fingerprints(home: Path, submission: Submission) -> dict[str, str]:
 
 
 def seal_all(home: Path, user_id: int, submission: Submission, inherited: Job | None) -> dict[str, str]:
-    """Encrypt a new job's variables. Only the owner of an older job can inherit its values."""
-    found = dict(submission.variables)
+    """Encrypt a new job's secrets. Only the owner of an older job can inherit its values."""
+    found, plain = dict(submission.variables), submission.options.env
     if inherited is not None:
-        inherited_names = sorted(set(inherited.variables) - set(found))
+        inherited_names = sorted(set(inherited.variables) - set(found) - set(plain))
         if inherited_names and inherited.user_id != user_id:
             raise Problem(
                 "not_your_variables",
-                f"only the user of job {inherited.id} can reuse its variables: {', '.join(inherited_names)}",
-                "set your own values: `-e NAME=VALUE`",
+                f"only the user of job {inherited.id} can reuse its secrets: {', '.join(inherited_names)}",
+                f"give your own: `--secret {inherited_names[0]}` takes the value from your environment",
                 status=403,
             )
         kept = unseal(home, inherited) if inherited_names else {}
         found = {**{name: kept[name] for name in inherited_names}, **found}
-        check_variables(found)
+        check_job_variables(plain, found)
     return {
         name: secrets.seal(home, user_id, _bound_to(submission.key, name), value)
         for name, value in sorted(found.items())
@@ -46,8 +46,9 @@ def unseal(home: Path, job: Job) -> dict[str, str]:
     try:
         return open_all(home, job.user_id, job.submission_key, job.variables)
     except Problem as problem:
-        message = f"the variables of job {job.id} cannot be decrypted: the head's key has changed"
-        raise Problem(problem.code, message, "set them again: `-e NAME=VALUE`") from problem
+        message = f"the secrets of job {job.id} cannot be decrypted: the head's key has changed"
+        again = " ".join(f"--secret {name}" for name in sorted(job.variables))
+        raise Problem(problem.code, message, f"give them again: {again}") from problem
 
 
 def open_all(home: Path, user_id: int, key: str, sealed: Mapping[str, str]) -> dict[str, str]:
@@ -55,7 +56,7 @@ def open_all(home: Path, user_id: int, key: str, sealed: Mapping[str, str]) -> d
 
 
 def compare(home: Path, one: Job, other: Job) -> VariablesDiff:
-    """How the variables of two jobs differ, as lists of names.
+    """How the secrets of two jobs differ, as lists of names.
 
     Values are compared only between jobs of the same user: otherwise another user could test guesses.
     """

@@ -175,13 +175,13 @@ def _spec(
 
 
 def _with_variables(spec: ProcessSpec, row: AnyRow, settings: Settings) -> ProcessSpec:
-    """Add the user's own variables."""
+    """Add the user's own variables, plain and secret."""
     try:
-        found = user_variables.open_all(settings.home, row.user_id, row.submission_key, row.variables)
+        secrets = user_variables.open_all(settings.home, row.user_id, row.submission_key, row.variables)
     except Problem:
         # The job itself reports it, because one bad job must not block the node's other orders.
         return replace(spec, command=user_variables.UNREADABLE_COMMAND)
-    return replace(spec, variables=found)
+    return replace(spec, variables=from_json(JobOptions, row.options).env | secrets)
 
 
 def _in_container(session: Session, spec: ProcessSpec, row: AnyRow, settings: Settings) -> ProcessSpec:
