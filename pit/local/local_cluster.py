@@ -155,8 +155,20 @@ def environment() -> dict[str, str]:
     # The head runs as the user: it may fetch what the user may, and jobs find the user's programs.
     env.setdefault("PIT_HEAD_GIT_PROTOCOLS", "https,ssh,http,git,file")
     env.setdefault("PIT_HEAD_GIT_LOCAL_HOSTS", "*")
-    env.setdefault("PIT_WORKER_SEARCH_PATH", env.get("PATH", os.defpath))
+    env.setdefault("PIT_WORKER_SEARCH_PATH", without_own_venv(env.get("PATH", os.defpath)))
     return env
+
+
+def without_own_venv(search_path: str) -> str:
+    """The search path without the programs of pit's own virtual environment, if pit is in one.
+
+    Another environment that the user has activated stays: its `python3` is the one they use.
+    """
+    if sys.prefix == sys.base_prefix:
+        return search_path
+    own = Path(sys.prefix, "bin").resolve()
+    parts = search_path.split(os.pathsep)
+    return os.pathsep.join(part for part in parts if not part or Path(part).resolve() != own)
 
 
 def _head() -> list[str]:

@@ -196,3 +196,12 @@ def test_every_listing_has_a_stable_json_form(cluster: Cluster) -> None:
     assert cluster.json("show", f"node:{name}")["state"] == "online"
     lines = cluster.ok("log", str(number), "--json").splitlines()
     assert all({"at", "source", "text"} <= set(json.loads(line)) for line in lines)
+
+
+def test_a_job_finds_the_users_python_and_not_pits_own(cluster: Cluster) -> None:
+    assert cluster.env["PATH"].startswith(f"{PIT.parent}:"), "pit's environment is active"
+    number = cluster.run('command -v python3; echo "[$VIRTUAL_ENV$PYTHONPATH$PYTHONHOME]"')
+    assert cluster.wait(number)["outcome"] == "succeeded"
+    log = cluster.log_text(number)
+    assert "/python3\n" in log and str(PIT.parent) not in log
+    assert "\n[]\n" in log

@@ -13,7 +13,7 @@ import pytest
 
 from pit.local import daemon as daemons
 from pit.local.daemon import Daemon
-from pit.local.local_cluster import State, environment, fold
+from pit.local.local_cluster import State, environment, fold, without_own_venv
 from tests.support.clusters.local import eventually, is_alive
 
 HEAD = """
@@ -169,6 +169,37 @@ def test_relative_search_paths_hold_in_the_daemons_folder(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", f".{os.pathsep}protocol")
     assert environment()["PYTHONPATH"] == f"{home}{os.pathsep}{home}/protocol"
+
+
+class TestSearchPathOfJobs:
+    """The tests run in a virtual environment, which takes the place of pit's own."""
+
+    own = str(Path(sys.prefix) / "bin")
+
+    def test_pits_own_environment_is_left_out_wherever_and_however_it_is_written(
+        self, tmp_path: Path
+    ) -> None:
+        (tmp_path / "link").symlink_to(self.own)
+        path = os.pathsep.join([self.own, "/opt/bin", f"{self.own}/", f"{tmp_path}/link", "/usr/bin"])
+        assert without_own_venv(path) == f"/opt/bin{os.pathsep}/usr/bin"
+
+    def test_another_environment_that_is_active_stays_first(
+        self, home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("PATH", f"{home}/env/bin:{self.own}:/usr/bin")
+        assert environment()["PIT_WORKER_SEARCH_PATH"] == f"{home}/env/bin:/usr/bin"
+
+    def test_without_an_environment_of_its_own_nothing_is_left_out(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sys, "prefix", sys.base_prefix)
+        assert without_own_venv(f"{sys.base_prefix}/bin:/bin") == f"{sys.base_prefix}/bin:/bin"
+
+    def test_a_search_path_that_was_set_is_used_as_it_is(
+        self, home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("PIT_WORKER_SEARCH_PATH", f"{self.own}:/bin")
+        assert environment()["PIT_WORKER_SEARCH_PATH"] == f"{self.own}:/bin"
 
 
 class TestDaemon:
