@@ -14,38 +14,50 @@ from pit.exit_codes import Exit
 from pit_protocol import __version__
 from pit_protocol.problem import Problem
 
-COMMANDS = {
-    "run": "Submit the project around the current directory as a job.",
-    "rerun": "Run an old job again, with its code or with the current code.",
-    "diff": "Show a job's uncommitted changes, or how two jobs differ.",
-    "checkout": "Check out the exact code of a job.",
-    "log": "Print a job's log and follow it.",
-    "status": "Show running, waiting and done jobs.",
-    "stop": "Stop jobs.",
-    "wait": "Wait until jobs have ended.",
-    "ls": "List files in a data directory.",
-    "cat": "Print a file in a data directory.",
-    "pull": "Copy files from a data directory.",
-    "push": "Copy files to a data directory.",
-    "sync": "Copy new and changed files to a data directory.",
-    "restore": "Restore files from the trash.",
-    "download": "Download a job's directory as a .tar.gz archive.",
-    "mount": "Mount a data directory as a local file system.",
-    "show": "Show jobs, nodes, users, groups and more.",
-    "add": "Add a user, group, node or alias.",
-    "set": "Change properties of a user, group, node, alias or job.",
-    "get": "Print one property of a user, group, node, alias or job.",
-    "remove": "Remove a user, group, node, alias, job, token or files.",
-    "add-group": "Add a user, job, node or resource to a group.",
-    "remove-group": "Remove a user, job, node or resource from a group.",
-    "connect": "Connect to a head and log in.",
-    "login": "Log in to the head, or register.",
-    "logout": "Revoke and delete this machine's token.",
-    "trust": "Trust the head that a project names.",
-    "profile": "Manage several heads by name.",
-    "up": "Start a head and a worker on this machine.",
-    "down": "Stop the head and the worker of `pit up`.",
+SECTIONS = {
+    "Jobs": {
+        "run": "Submit the project around the current directory as a job.",
+        "rerun": "Run an old job again, with its code or with the current code.",
+        "log": "Print a job's log and follow it.",
+        "status": "Show running, waiting and done jobs.",
+        "stop": "Stop jobs.",
+        "wait": "Wait until jobs have ended.",
+    },
+    "Code": {
+        "diff": "Show a job's uncommitted changes, or how two jobs differ.",
+        "checkout": "Check out the exact code of a job.",
+    },
+    "Files": {
+        "ls": "List files in a data directory.",
+        "cat": "Print a file in a data directory.",
+        "pull": "Copy files from a data directory.",
+        "push": "Copy files to a data directory.",
+        "sync": "Copy new and changed files to a data directory.",
+        "restore": "Restore files from the trash.",
+        "download": "Download a job's directory as a .tar.gz archive.",
+        "mount": "Mount a data directory as a local file system.",
+    },
+    "Cluster": {
+        "show": "Show jobs, nodes, users, groups and more.",
+        "add": "Add a user, group, node or alias.",
+        "set": "Change properties of a user, group, node, alias or job.",
+        "get": "Print one property of a user, group, node, alias or job.",
+        "remove": "Remove a user, group, node, alias, job, token or files.",
+        "add-group": "Add a user, job, node or resource to a group.",
+        "remove-group": "Remove a user, job, node or resource from a group.",
+        "up": "Start a head and a worker on this machine.",
+        "down": "Stop the head and the worker of `pit up`.",
+    },
+    "Account": {
+        "connect": "Connect to a head and log in.",
+        "login": "Log in to the head, or register.",
+        "logout": "Revoke and delete this machine's token.",
+        "trust": "Trust the head that a project names.",
+        "profile": "Manage several heads by name.",
+        "help": "Show the help of a command.",
+    },
 }
+COMMANDS = {name: text for section in SECTIONS.values() for name, text in section.items()}
 ALIASES = {"put": "run", "rm": "remove", "cp": "pull"}
 
 
@@ -64,13 +76,26 @@ class Pit(click.Group):
         command = importlib.import_module(f"pit.commands.{name.replace('-', '_')}").command
         return command if isinstance(command, click.Command) else None
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            if args[0].startswith("-"):
+                raise
+            from pit.args.unknown_words import unknown_command
+
+            raise unknown_command(args, [*COMMANDS, *ALIASES]) from error
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        names = {original: alias for alias, original in ALIASES.items()}
-        rows = [
-            (f"{name}, {names[name]}" if name in names else name, text) for name, text in COMMANDS.items()
-        ]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+        names = {original: f"{original}, {alias}" for alias, original in ALIASES.items()}
+        width = max(len(names.get(name, name)) for name in COMMANDS)
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(names.get(name, name).ljust(width), text) for name, text in commands.items()]
+                )
 
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Run the command and exit with an `Exit` code."""
@@ -140,6 +165,10 @@ def _explain(error: Exception) -> Exit:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
         return Exit.USAGE
+    if isinstance(error, click.NoSuchOption):
+        from pit.args.unknown_words import unknown_option
+
+        error = unknown_option(error)
     if isinstance(error, click.ClickException):
         note(_usage_sentence(error), _usage_hint(error))
         return Exit.USAGE
@@ -159,5 +188,7 @@ def _usage_sentence(error: click.ClickException) -> str:
 
 
 def _usage_hint(error: click.ClickException) -> str:
+    if hint := getattr(error, "hint", ""):  # of a UsageProblem
+        return str(hint)
     context = error.ctx if isinstance(error, click.UsageError) else None
     return f"`{context.command_path} --help` shows its usage" if context else ""

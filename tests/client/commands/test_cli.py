@@ -1,6 +1,7 @@
 """The frame around all commands: help, exit codes, sentences instead of tracebacks, a fast start."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,8 @@ from pathlib import Path
 import click
 import pytest
 
-from pit.cli import COMMANDS
+from pit.args.unknown_words import FOREIGN_COMMANDS
+from pit.cli import ALIASES, COMMANDS, SECTIONS
 from pit.cli import pit as group
 from tests.client.conftest import Pit
 from tests.support.stubs.head import Handler, Server, StubHead
@@ -42,9 +44,7 @@ def test_version(pit_command: Pit) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["fly"], "no such command 'fly'"),
         (["run"], "missing argument 'TITLE'"),
-        (["status", "--fast"], "no such option"),
         (["log", "x12"], "'x12' is not a job number"),
         (["stop", "0"], "'0' is not a job number"),
     ],
@@ -54,6 +54,59 @@ def test_a_wrong_command_line_is_exit_code_2(pit_command: Pit, arguments: list[s
     assert result.exit_code == 2
     assert result.stderr.startswith(f"pit: {sentence}")
     assert "--help` shows its usage" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("fly", "`pit --help` lists the commands"),
+        ("stauts", "did you mean `pit status`?"),
+        ("ps", "`pit status` shows jobs, `pit show jobs` finds older ones"),
+        ("users", "`pit show users` shows this"),
+        ("190", "`pit show 190` shows job 190, `pit log 190` prints its log"),
+        ("[gpu]", "a request comes after the title: `pit run TITLE '[gpu]'`"),
+        ("python a.py --lr 1", "`pit run TITLE -d 'python a.py --lr 1'` runs this in the current project"),
+    ],
+)
+def test_an_unknown_command_is_told_what_there_is(pit_command: Pit, words: str, hint: str) -> None:
+    result = pit_command(*words.split())
+    assert result.exit_code == 2
+    assert result.stderr == f"pit: there is no command {words.split()[0]!r}\n{hint}\n"
+
+
+def test_no_name_of_another_tool_hides_a_command() -> None:
+    assert FOREIGN_COMMANDS.keys() & {*COMMANDS, *ALIASES} == set()
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("status --wtch", "did you mean --watch?"),
+        ("run x --gpus 2", "GPUs are part of the request: pit run TITLE '[2:gpu]'"),
+        ("logout --x", "it has --json"),
+    ],
+)
+def test_an_unknown_option_is_told_what_there_is(pit_command: Pit, words: str, hint: str) -> None:
+    result = pit_command(*words.split())
+    assert result.exit_code == 2
+    message, way_out = result.stderr.splitlines()
+    assert message.startswith(f"pit: `pit {words.split()[0]}` has no option --")
+    assert way_out == hint
+
+
+@pytest.mark.parametrize("words", ["run", "profile add", "rm", ""])
+def test_help_of_a_command_is_what_its_option_shows(pit_command: Pit, words: str) -> None:
+    assert pit_command("help", *words.split()).stdout == pit_command(*words.split(), "--help").stdout
+
+
+def test_help_of_an_unknown_command_suggests_one(pit_command: Pit) -> None:
+    result = pit_command("help", "stauts")
+    assert (result.exit_code, result.stderr.splitlines()[1]) == (2, "did you mean `pit status`?")
+
+
+def test_commands_are_listed_by_subject(pit_command: Pit) -> None:
+    listed = re.findall(r"^(\w+):$", pit_command("--help").stdout, re.MULTILINE)
+    assert listed == ["Options", *SECTIONS]
 
 
 def test_an_unreachable_head_is_named_with_the_file_it_came_from(home: Path, pit_command: Pit) -> None:
@@ -147,7 +200,8 @@ def test_version_imports_nothing_but_click(pit_env: dict[str, str]) -> None:
     done = subprocess.run(
         [sys.executable, "-c", script], env=pit_env, capture_output=True, text=True, check=True
     )
-    assert not set(done.stdout.splitlines()[-1].split()) & {"requests", "rich", "git", "lark", "subprocess"}
+    heavy = {"requests", "rich", "git", "lark", "subprocess", "difflib", "shlex"}
+    assert not set(done.stdout.splitlines()[-1].split()) & heavy
 
 
 def test_with_no_head_at_all_it_says_how_to_get_one(home: Path, pit_command: Pit) -> None:
