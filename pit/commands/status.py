@@ -47,6 +47,18 @@ def _show(status: Status, as_json: bool) -> None:
     output.show_table(JOB_COLUMNS, sections)
     if not sections:
         output.show(NO_JOBS)
+    if approvals := _approvals(status):
+        output.note(approvals)
+
+
+def _approvals(status: Status) -> str:
+    """What an admin is told about users who cannot log in yet; empty if there are none."""
+    total, names = status.totals.unapproved, status.unapproved
+    if not names:
+        return ""
+    shown = ", ".join(names) + (", …" if total > len(names) else "")
+    waits = "1 account waits" if total == 1 else f"{total} accounts wait"
+    return f"{waits} for approval ({sanitize(shown)}): `pit set user:{sanitize(names[0])} active=yes`"
 
 
 def _watch(head: Head, as_json: bool) -> None:
@@ -74,7 +86,8 @@ def _watch_in_place(head: Head, status: Status) -> Status:
     def draw() -> Group:
         sections = status_sections(status, time.time())
         # Notices go on the first line, because stderr would disturb the table.
-        words = f"pit: {sanitize(notice)}" if notice else "" if sections else NO_JOBS
+        told = sanitize(notice) or _approvals(status)
+        words = f"pit: {told}" if told else "" if sections else NO_JOBS
         table = render_rich(JOB_COLUMNS, sections, console.width)
         return Group(Text(words), table) if words else Group(table)
 

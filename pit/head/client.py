@@ -20,12 +20,13 @@ from pit_protocol.answers.users import (
     Group,
     GroupList,
     IssuedToken,
+    SetupCodeChecked,
     TokenList,
     User,
     UserList,
 )
 from pit_protocol.problem import Problem
-from pit_protocol.request_bodies import Login, Registration
+from pit_protocol.request_bodies import Login, Registration, SetupCode
 from pit_protocol.submission import MissingObjects, Offer, Submission
 from pit_protocol.wire import to_json
 
@@ -58,6 +59,9 @@ class Head(HeadSession):
         if response.status_code == ACCEPTED:
             return self.decode(AwaitingApproval, response)
         return self.decode(IssuedToken, response)
+
+    def check_setup_code(self, code: str) -> None:
+        self.ask(SetupCodeChecked, "POST", "/setup-code", json=to_json(SetupCode(code)))
 
     def me(self) -> User:
         return self.ask(User, "GET", "/me")

@@ -26,7 +26,7 @@ def log_in(connection: Connection, user: str | None = None) -> Connection:
         about = check_head(head)
         if about.needs_setup:
             output.note(f"the head at {connection.url} has no user yet; the first becomes its admin")
-            issued = _register(head, user or prompt.ask("User name"), is_first=True)
+            issued = _register_first(head, user)
         else:
             issued = _try_names(head, about, user)
     return _keep(connection, issued.name, issued.token)
@@ -78,16 +78,32 @@ def _try_names(head: Head, about: About, user: str | None) -> IssuedToken:
         if not can_register:
             output.note("this head takes no new users; its admin can add you")
         elif prompt.confirm(f"Register {name} as a new user?"):
-            return _register(head, name)
+            return _register(head, name, password=password)
     raise Problem("bad_login", f"no login after {MOST_TRIES} tries", "`pit login` begins again", status=401)
 
 
-def _register(head: Head, name: str, *, is_first: bool = False) -> IssuedToken:
-    code = prompt.ask("Setup code (in the log of the head)") if is_first else ""
+def _register_first(head: Head, user: str | None) -> IssuedToken:
+    """Register the first user; a wrong setup code is told before all other questions."""
+    for _ in range(MOST_TRIES):
+        code = prompt.ask("Setup code (in the log of the head)")
+        try:
+            head.check_setup_code(code)
+        except Problem as problem:
+            if problem.code != "bad_setup_code":
+                raise
+            refusal = problem
+            output.note(problem.message, problem.hint)
+        else:
+            return _register(head, user or prompt.ask("User name"), code=code)
+    raise refusal
+
+
+def _register(head: Head, name: str, *, code: str = "", password: str = "") -> IssuedToken:
+    """Register with the password that was typed already, if it is repeated, else with a new one."""
     full_name = prompt.ask("Full name")
     email = prompt.ask_optional("E-mail address")
     answer = _register_with_password(
-        head, Registration(name, full_name, "", email=email, label=_label(), setup_code=code)
+        head, Registration(name, full_name, password, email=email, label=_label(), setup_code=code)
     )
     if isinstance(answer, AwaitingApproval):
         raise Problem(
@@ -99,14 +115,19 @@ def _register(head: Head, name: str, *, is_first: bool = False) -> IssuedToken:
 
 
 def _register_with_password(head: Head, wanted: Registration) -> IssuedToken | AwaitingApproval:
-    """Ask for passwords until the head accepts one."""
+    """Ask for passwords until the head accepts one; the first is the one that is known already."""
+    password = wanted.password
+    if password and not prompt.repeats(password):
+        output.note("that is another password")
+        password = ""
     while True:
         try:
-            return head.register(structs.replace(wanted, password=prompt.ask_new_password()))
+            return head.register(structs.replace(wanted, password=password or prompt.ask_new_password()))
         except Problem as problem:
             if problem.code != "bad_password":
                 raise
             output.note(problem.message, problem.hint)
+            password = ""
 
 
 def _keep(connection: Connection, name: str, token: str) -> Connection:

@@ -28,6 +28,11 @@ def ask_hidden(label: str) -> str:
     return str(click.prompt(sanitize(label), hide_input=True, err=True))
 
 
+def repeats(password: str) -> bool:
+    """Whether the user can type the password once more."""
+    return ask_hidden("Repeat the password") == password
+
+
 def ask_new_password() -> str:
     """Ask for a new password twice, until the head can store it."""
     while True:

@@ -22,6 +22,12 @@ class Registration(Message, frozen=True):
     setup_code: Annotated[str, SECRET] = ""
 
 
+class SetupCode(Message, frozen=True):
+    """What the first user has to know."""
+
+    setup_code: Annotated[str, SECRET]
+
+
 class Properties(Message, frozen=True):
     """Properties to set, as a user types them; a value may be a password."""
 

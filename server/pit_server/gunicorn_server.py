@@ -20,10 +20,12 @@ from pit_protocol.problem import Problem
 from pit_server import host_check, tls
 from pit_server.app import create_app, create_head, start_background
 from pit_server.context import Head
-from pit_server.db import lock
+from pit_server.db import lock, migrate
+from pit_server.db.database import Database
 from pit_server.services.jobs import images
 from pit_server.services.users import registration
 from pit_server.settings import Settings
+from pit_server.wakeups import Wakeups
 
 KEEP_ALIVE_S = 60
 SHUTDOWN_S = 5
@@ -151,6 +153,7 @@ def serve(settings: Settings) -> None:
     # An archive of a deep directory keeps one descriptor open per level.
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     held = lock.hold(settings.sqlalchemy_url)
+    _check_database(settings)
     images.check(settings.image, settings)
     check_place(settings.bind)
     _log_address(settings)
@@ -158,6 +161,15 @@ def serve(settings: Settings) -> None:
         HeadApplication(settings).run()
     finally:
         del held  # the lock must live until here
+
+
+def _check_database(settings: Settings) -> None:
+    """Raise a Problem for a newer database here, because gunicorn would log it as a traceback."""
+    database = Database(settings.sqlalchemy_url, Wakeups())
+    try:
+        migrate.check(database)
+    finally:
+        database.dispose()  # its connections must not be shared with the serving process
 
 
 def check_place(bind: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import inspect, select
+from sqlalchemy import inspect, select, text
 
 from pit_protocol.problem import Problem
 from pit_server.app import create_head
@@ -51,6 +51,21 @@ def test_the_migrations_make_exactly_the_tables_of_the_models(head: Head) -> Non
     with head.database.exclusive() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, Base.metadata) == []
+
+
+def test_an_older_head_refuses_a_newer_database_in_one_sentence(head: Head, settings: Settings) -> None:
+    with head.database.exclusive() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(Problem, match="a newer pit-head has used this database: its tables are version 9999"):
+        migrate.upgrade(head.database)
+    (settings.home / "head.toml").write_text(
+        f'database_url = "{settings.database_url}"\nbind = "127.0.0.1:0"\n'
+    )
+    command = [sys.executable, "-m", "pit_server", "serve", "--home", str(settings.home)]
+    served = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert served.returncode == 1
+    assert served.stderr.startswith("pit-head: a newer pit-head has used this database")
+    assert "Traceback" not in served.stderr
 
 
 def test_partial_indexes_are_partial(head: Head) -> None:

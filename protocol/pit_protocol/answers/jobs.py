@@ -93,6 +93,7 @@ class Totals(Answer, frozen=True):
     running: Int
     waiting: Int
     done: Int
+    unapproved: Int = 0
 
 
 class Status(Answer, frozen=True):
@@ -103,6 +104,7 @@ class Status(Answer, frozen=True):
     waiting: list[JobSummary]
     done: list[JobSummary]
     totals: Totals
+    unapproved: list[str] = field(default_factory=list)  # users who wait for approval; for admins alone
 
 
 class LogLine(Answer, frozen=True):

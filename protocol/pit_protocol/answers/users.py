@@ -26,6 +26,12 @@ class IssuedToken(Answer, frozen=True):
     expires_at: Float
 
 
+class SetupCodeChecked(Answer, frozen=True):
+    """What the first user gets for the right setup code."""
+
+    valid: bool
+
+
 class AwaitingApproval(Answer, frozen=True):
     """What a new user gets where an admin must approve the account first."""
 

@@ -4,6 +4,8 @@ from pathlib import Path
 
 from sqlalchemy import Connection, inspect, text
 
+from pit_protocol import __version__
+from pit_protocol.problem import Problem
 from pit_server.db.database import Database
 
 LATEST = "0009"  # the newest migration
@@ -12,8 +14,10 @@ LATEST = "0009"  # the newest migration
 def upgrade(database: Database, target: str = LATEST) -> None:
     """Run all migrations up to `target` that this database has not seen, in one transaction."""
     with database.exclusive() as connection:
-        if _version(connection) == target:
+        version = _version(connection)
+        if version == target:
             return
+        _check_not_newer(version)
         # Imported here, because it takes longer than the rest of the head's start.
         from alembic import command
         from alembic.config import Config
@@ -22,6 +26,22 @@ def upgrade(database: Database, target: str = LATEST) -> None:
         config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
         config.attributes["connection"] = connection
         command.upgrade(config, target)
+
+
+def check(database: Database) -> None:
+    """Raise a Problem if a newer head has migrated this database."""
+    with database.engine.connect() as connection:
+        _check_not_newer(_version(connection))
+
+
+def _check_not_newer(version: str | None) -> None:
+    if version is not None and version > LATEST:
+        raise Problem(
+            "newer_database",
+            f"a newer pit-head has used this database: its tables are version {version}, "
+            f"and pit-head {__version__} knows versions up to {LATEST}",
+            "install the newer pit-head again, or restore the backup from before the upgrade",
+        )
 
 
 def _version(connection: Connection) -> str | None:

@@ -36,6 +36,14 @@ def nothing() -> None:
 
 
 class TestStatus:
+    def test_tells_an_admin_who_waits_for_approval(self, connected: StubHead, pit_command: Pit) -> None:
+        connected.people.unapproved = ["jill", "tom"]
+        result = pit_command("status")
+        assert result.stderr == (
+            "pit: 2 accounts wait for approval (jill, tom): `pit set user:jill active=yes`\n"
+        )
+        assert json.loads(pit_command("status", "--json").stdout)["unapproved"] == ["jill", "tom"]
+
     def test_three_parts_with_ages_and_loads(self, connected: StubHead, pit_command: Pit) -> None:
         connected.add_job(190, gpu_percent=87.4, memory_percent=40, request="[2:gtx1070]")
         connected.add_job(191, state="waiting", letters="WAI", title="Second light")

@@ -16,7 +16,7 @@ from tests.support.stubs.head import TOKEN, Call, Handler, StubHead
 from tests.support.stubs.users import Answer
 
 PASSWORD = "correct horse"
-REGISTERED = f"tilman\nguess\nyes\nTilman Kamp\ntilman@example.org\n{PASSWORD}\n{PASSWORD}\n"
+REGISTERED = f"tilman\n{PASSWORD}\nyes\nTilman Kamp\ntilman@example.org\n{PASSWORD}\n"
 
 
 @pytest.fixture
@@ -100,19 +100,27 @@ def test_where_an_admin_must_approve_it_says_what_he_types(
 class TestFirstAdmin:
     def test_is_asked_for_the_setup_code(self, new: StubHead, pit_command: Pit) -> None:
         new.people.needs_setup, new.people.registration = True, "closed"
-        typed = f"tilman\nblue-tree\nTilman Kamp\n\n{PASSWORD}\n{PASSWORD}\n"
+        typed = f"blue-tree\ntilman\nTilman Kamp\n\n{PASSWORD}\n{PASSWORD}\n"
         result = pit_command("status", input=typed)
         assert result.exit_code == 0
         assert f"the head at {new.url} has no user yet; the first becomes its admin" in result.stderr
         assert (sent(new, "/users")["setup_code"], sent(new, "/users")["email"]) == ("blue-tree", "")
         assert new.called("/login") == []
 
-    def test_with_a_wrong_code_is_refused(self, new: StubHead, home: Path, pit_command: Pit) -> None:
+    def test_is_told_of_a_wrong_code_before_all_other_questions(
+        self, new: StubHead, home: Path, pit_command: Pit
+    ) -> None:
         new.people.needs_setup = True
-        result = pit_command("status", input=f"tilman\nred\nTilman Kamp\n\n{PASSWORD}\n{PASSWORD}\n")
+        result = pit_command("status", input="red\ngreen\nblack\n")
         assert result.exit_code == 1
-        assert "that is not the setup code" in result.stderr
+        assert result.stderr.count("that is not the setup code") == 4  # three tries, and the end
+        assert "Full name" not in result.stderr and "User name" not in result.stderr
         assert not (home / ".pituser.txt").exists()
+
+    def test_may_try_another_code(self, new: StubHead, pit_command: Pit) -> None:
+        new.people.needs_setup = True
+        typed = f"red\nblue-tree\ntilman\nTilman Kamp\n\n{PASSWORD}\n{PASSWORD}\n"
+        assert pit_command("status", input=typed).exit_code == 0
 
 
 class TestPassword:
@@ -128,11 +136,15 @@ class TestPassword:
         assert new.called("/login") == []
 
     def test_that_is_new_is_asked_for_again_if_it_cannot_be(self, new: StubHead, pit_command: Pit) -> None:
-        begun = "tilman\nguess\nyes\nTilman Kamp\n\n"
+        begun = "tilman\nguess\nyes\nTilman Kamp\n\nanother guess\n"
         long, twice = f"{'x' * 73}\n", f"{PASSWORD}\n{PASSWORD}\n"
         result = pit_command("status", input=f"{begun}{long}{long}{PASSWORD}\nother\n{twice}")
         assert result.exit_code == 0
         assert sent(new, "/users")["password"] == PASSWORD
+
+    def test_of_a_new_user_is_typed_once_and_repeated_once(self, new: StubHead, pit_command: Pit) -> None:
+        result = pit_command("status", input=REGISTERED)
+        assert (result.exit_code, result.stderr.lower().count("password:")) == (0, 2)
 
     def test_that_the_head_does_not_take_is_asked_for_again(self, new: StubHead, pit_command: Pit) -> None:
         refusal = {"code": "bad_password", "message": "this cannot be a password", "hint": "8 characters"}

@@ -169,7 +169,7 @@ def test_another_users_job_is_not_listed_and_cannot_be_continued(
     assert berta.get("/jobs?user=anna").json["total"] == 0
     status = berta.get("/status").json
     assert [status["running"], status["waiting"], status["done"]] == [[], [], []]
-    assert status["totals"] == {"running": 0, "waiting": 0, "done": 0}
+    assert status["totals"] == {"running": 0, "waiting": 0, "done": 0, "unapproved": 0}
     assert berta.post("/jobs", json=a_submission(continues=number)).status_code == 404
 
 

@@ -1,6 +1,7 @@
 """Authentication: registration, login, tokens, and what an attacker learns."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -56,6 +57,31 @@ def test_registering_logs_in_and_the_password_works_later(app: Flask, anna: Pers
     assert again.status_code == 201
     labels = [token["label"] for token in berta.get("/tokens").json["tokens"]]
     assert labels == ["laptop", "cluster login"]
+
+
+def test_a_setup_code_can_be_checked_without_using_it_up(app: Flask, head: Head) -> None:
+    code = setup_code(head)
+    check = partial(app.test_client().post, "/api/v1/setup-code")
+    assert check(json={"setup_code": "0" * 16}).json["code"] == "bad_setup_code"
+    assert check(json={"setup_code": code}).json == {"valid": True}
+    assert register(app, "root", setup_code=code).status_code == 201
+    assert check(json={"setup_code": code}).status_code == 403
+
+
+def test_the_status_of_an_admin_names_who_waits_for_approval(tmp_path: Path) -> None:
+    app = an_app(tmp_path)
+    code = setup_code(app.extensions["pit"])
+    root = Person(app, "root", register(app, "root", setup_code=code).json["token"])
+    register(app, "jill")
+    register(app, "anna")
+    status = root.get("/status?limit=1").json
+    assert (status["unapproved"], status["totals"]["unapproved"]) == (["jill"], 2)
+    root.ok(root.patch("/users/jill", active="yes"))
+    jill = Person(app, "jill", log_in(app, "jill").json["token"])
+    assert jill.get("/status").json["unapproved"] == []
+    root.ok(root.patch("/users/anna", active="yes"))
+    root.ok(root.patch("/users/jill", active="no"))
+    assert root.get("/status").json["unapproved"] == []
 
 
 def test_the_first_user_needs_the_setup_code_and_becomes_admin(app: Flask, head: Head) -> None:

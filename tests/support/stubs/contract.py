@@ -18,6 +18,7 @@ from pit_protocol.answers.users import (
     GroupList,
     IssuedToken,
     Removed,
+    SetupCodeChecked,
     TokenList,
     TokenRevoked,
     User,
@@ -30,6 +31,7 @@ from pit_protocol.wire import from_json, to_json
 KINDS: tuple[tuple[str, type[Struct]], ...] = (
     (r"GET / 200", About),
     (r"POST /login 201", IssuedToken),
+    (r"POST /setup-code 200", SetupCodeChecked),
     (r"POST /users 201", IssuedToken),
     (r"POST /users 202", AwaitingApproval),
     (r"GET /me 200", User),

@@ -68,8 +68,8 @@ class StubHead:
 
     def answer(self, call: Call) -> Answer:
         if call.path == "/":
-            return 200, self._about()
-        if call.method == "POST" and call.path in ("/login", "/users"):
+            return 200, self.people.about()
+        if call.method == "POST" and call.path in ("/login", "/users", "/setup-code"):
             return self.people.log_in_or_register(call.path, call.body)
         if call.authorization != f"Bearer {self.token}":
             raise Problem("unauthorized", "this token is not known", status=401)
@@ -85,10 +85,6 @@ class StubHead:
         if call.path.startswith("/snapshots/"):
             return self._negotiate(call)
         return self._job_route(call)
-
-    def _about(self) -> dict[str, Any]:
-        modes = {"registration": self.people.registration, "needs_setup": self.people.needs_setup}
-        return {"name": "pit", "version": "0.1.0", "cluster": "c1", **modes}
 
     def _job_route(self, call: Call) -> Answer:
         if call.path == "/jobs":
@@ -180,7 +176,8 @@ class StubHead:
         return {
             "revision": self.revision,
             **shown,
-            "totals": totals,
+            "totals": {**totals, "unapproved": len(self.people.unapproved)},
+            "unapproved": self.people.unapproved,
         }
 
 

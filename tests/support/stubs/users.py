@@ -30,6 +30,7 @@ class People:
     registration: str = "open"
     needs_setup: bool = False
     setup_code: str = "blue-tree"
+    unapproved: list[str] = field(default_factory=list)
     passwords: dict[str, str] = field(default_factory=dict)
     records: dict[str, dict[str, Json]] = field(
         default_factory=lambda: {"users": {"anna": a_user()}, "groups": {}, "aliases": {}, "nodes": {}}
@@ -41,15 +42,21 @@ class People:
     busy: list[str] = field(default_factory=list)  # reasons for which the next removals are refused
     lost: list[int] = field(default_factory=list)  # jobs that are lost with a removed node
 
+    def about(self) -> Json:
+        modes = {"registration": self.registration, "needs_setup": self.needs_setup}
+        return {"name": "pit", "version": "0.1.0", "cluster": "c1", **modes}
+
     def log_in_or_register(self, path: str, body: bytes) -> Answer:
         """Log in or register."""
         asked = json.loads(body)
+        if path == "/setup-code" and asked["setup_code"] == self.setup_code:
+            return 200, {"valid": True}
         if path == "/login":
             if self.passwords.get(asked["name"]) != asked["password"]:
                 raise Problem("bad_login", "wrong user name or password", status=401)
             return 201, self._issued(asked["name"])
         if self.needs_setup and asked.get("setup_code") != self.setup_code:
-            raise Problem("bad_setup_code", "that is not the setup code", status=403)
+            raise Problem("bad_setup_code", "that is not the setup code", "look again", status=403)
         if self.registration == "closed" and not self.needs_setup:
             raise Problem("registration_closed", "this head registers nobody", status=403)
         self.passwords[asked["name"]] = asked["password"]

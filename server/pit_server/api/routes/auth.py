@@ -4,9 +4,15 @@ import time
 
 from flask import Blueprint, request
 
-from pit_protocol.answers.users import AwaitingApproval, IssuedToken, TokenList, TokenRevoked
+from pit_protocol.answers.users import (
+    AwaitingApproval,
+    IssuedToken,
+    SetupCodeChecked,
+    TokenList,
+    TokenRevoked,
+)
 from pit_protocol.problem import Problem
-from pit_protocol.request_bodies import Login, Registration
+from pit_protocol.request_bodies import Login, Registration, SetupCode
 from pit_server.api.http.audited import audited
 from pit_server.api.http.context import address, head, message
 from pit_server.api.http.guard import Role, allow, caller
@@ -32,6 +38,14 @@ def register() -> tuple[IssuedToken | AwaitingApproval, int]:
         text = f"an admin has to approve user {wanted.name}: `pit set user:{wanted.name} active=yes`"
         return AwaitingApproval(wanted.name, text), 202
     return issued, 201
+
+
+@blueprint.post("/setup-code")
+@allow(Role.ANYONE, max_bytes=MAX_BODY)
+def check_setup_code() -> SetupCodeChecked:
+    """Check the code before the first user answers all other questions."""
+    head().auth.check_setup_code(message(SetupCode).setup_code, address())
+    return SetupCodeChecked(valid=True)
 
 
 @blueprint.get("/tokens")

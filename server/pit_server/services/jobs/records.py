@@ -31,6 +31,7 @@ from pit_server.scheduler.kinds import CPU, MEMORY, PORT
 from pit_server.scheduler.plan import Reason
 from pit_server.services.jobs import gpu_usage
 from pit_server.services.snapshots import origins
+from pit_server.services.users import accounts
 from pit_server.services.users.access import visible
 from pit_server.services.users.tokens import Caller
 from pit_server.services.validation import parse_number
@@ -72,6 +73,7 @@ def status(
     used = gpu_usage.means(session, [row.id for row in done])
     used |= gpu_usage.means(session, [row.id for row in running], since=now - gpu_usage.RECENT_S)
     why = _why(session, caller, waiting, reasons)
+    unapproved, total = accounts.list_unapproved(session, limit) if caller.is_admin else ([], 0)
     return Status(
         revision=revision,
         running=[_summary(row, why, used) for row in running],
@@ -81,7 +83,9 @@ def status(
             running=sum(totals[state] for state in LIVE),
             waiting=sum(totals[state] for state in QUEUED),
             done=totals[JobState.ENDED],
+            unapproved=total,
         ),
+        unapproved=unapproved,
     )
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from pit_protocol.answers import users as answers
@@ -83,6 +83,14 @@ def find(session: Session, caller: Caller, name: str, *, lock: bool = False) -> 
     if user is None:
         raise names.unknown("user", name)
     return user
+
+
+def list_unapproved(session: Session, limit: int) -> tuple[list[str], int]:
+    """The names of users whom an admin has to approve, oldest first, and how many there are."""
+    waiting = (User.approved_at.is_(None), User.is_active.is_(False), User.removed_at.is_(None))
+    total = session.execute(select(func.count()).select_from(User).where(*waiting)).scalar_one()
+    query = select(User.name).where(*waiting).order_by(User.created_at, User.name).limit(limit)
+    return list(session.execute(query).scalars()) if total else [], total
 
 
 def relations(caller: Caller, user: User) -> set[Relation]:

@@ -130,6 +130,13 @@ class Authentication:
             return None
         return self._issue(user.id, user.name, wanted.label, address, now=now)
 
+    def check_setup_code(self, code: str, address: str) -> None:
+        """Raise a Problem if a first user could not register with this code."""
+        self._rate_limit.take(key := f"address:{address}")
+        with self._database.read() as session:
+            _find_setup_code(session, code)
+        self._rate_limit.refund(key)
+
     def _issue(self, user_id: int, name: str, label: str, address: str, *, now: float) -> IssuedToken:
         expires_at = now + self._token_s
         with self._database.write() as session:
@@ -162,16 +169,20 @@ def make_setup_code(session: Session) -> str | None:
 
 
 def _use_setup_code(session: Session, code: str) -> None:
-    fact = session.get(Fact, SETUP_CODE, with_for_update=True)
+    session.delete(_find_setup_code(session, code, lock=True))
+
+
+def _find_setup_code(session: Session, code: str, *, lock: bool = False) -> Fact:
+    fact = session.get(Fact, SETUP_CODE, with_for_update=lock)
     # None: another user was first.
     if fact is None or not hmac.compare_digest(fact.value, _digest(code.strip())):
         raise Problem(
             "bad_setup_code",
-            "the first user needs the setup code",
-            "the head prints it on its console when it starts",
+            "that is not the setup code, which the first user needs",
+            "the head's log has it, in the lines of its last start",
             status=403,
         )
-    session.delete(fact)
+    return fact
 
 
 def _check_lengths(password: str, label: str) -> None:
