@@ -23,7 +23,12 @@ from pit.ui.sanitize import sanitize
 from pit.ui.tables import Column, Section
 from pit_protocol.problem import Problem
 
-COLUMNS = (Column(""), Column("PROFILE"), Column("URL", flexible=True), Column("PIN", flexible=True))
+COLUMNS = (
+    Column(""),
+    Column("PROFILE", importance=5),
+    Column("URL", flexible=True),
+    Column("PIN", flexible=True),
+)
 
 
 @click.group("profile", epilog=example("pit profile add lab https://pit.example.org:8443"))

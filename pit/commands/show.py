@@ -45,17 +45,21 @@ CHOICES = (*LISTS, *FILTERED, "connect", *(f"{kind}:NAME" for kind in RECORDS))
 )
 @click.argument("what")
 @click.argument("filters", nargs=-1, metavar="[FILTER=VALUE]...")
+@click.option("--events", is_flag=True, help="Of a job: each change of state, with time and reason.")
+@click.option("--processes", is_flag=True, help="Of a job: a row for each process, even if they are alike.")
 @json_option
-def command(what: str, filters: tuple[str, ...], as_json: bool) -> Exit:
+def command(what: str, filters: tuple[str, ...], events: bool, processes: bool, as_json: bool) -> Exit:
     """Show WHAT: me, users, groups, nodes, aliases, jobs, tokens, audit, trash, usage, connect, or one.
 
-    One is user:NAME, group:NAME, node:NAME, alias:NAME, or job:N (or only N). `connect` is the
-    .pitconnect.txt to hand out: the head's URL and certificate.
+    One is user:NAME, group:NAME, node:NAME, alias:NAME, or job:N (or only N). Processes of a job that
+    are alike share a row. `connect` is the .pitconnect.txt to hand out: the head's URL and certificate.
 
     Jobs can be filtered by user, state (also an outcome: failed), title (% stands for anything), since
     and till (2026-04, or 3d ago), ordered by asc or desc (date, title, user, state), and cut by limit
     and offset; the audit by actor, object and limit; tokens, for admins, by user.
     """
+    if (events or processes) and what in CHOICES:
+        raise click.UsageError(f"--events and --processes are for one job, not for {what}")
     if filters and what not in FILTERED:
         raise click.UsageError(f"{what} takes no filter; only {', '.join(FILTERED)} do")
     if what == "connect":
@@ -69,18 +73,22 @@ def command(what: str, filters: tuple[str, ...], as_json: bool) -> Exit:
         with open_head() as head:
             show(head, params, as_json)
     else:
-        _show_record(what, as_json)
+        _show_record(what, as_json, events=events, processes=processes)
     return Exit.DONE
 
 
-def _show_record(what: str, as_json: bool) -> None:
+def _show_record(what: str, as_json: bool, **details: bool) -> None:
     kind, _, name = f"job:{what}".partition(":") if what[:1].isdecimal() else what.partition(":")
     if kind not in RECORDS:
         raise click.UsageError(f"there is no {what!r} to show; there are {', '.join(CHOICES)}")
     if kind == "job":
         job_number(name)
-    else:
-        check_name(kind, name)
+        with open_head() as head:
+            jobs.show_job(head, name, as_json, **details)
+        return
+    if any(details.values()):
+        raise click.UsageError(f"--events and --processes are for one job, not for {what}")
+    check_name(kind, name)
     with open_head() as head:
         RECORDS[kind](head, name, as_json)
 

@@ -17,7 +17,7 @@ from pit_protocol.problem import Problem
 COLUMNS = (
     Column("", styles={"A": "green", "?": "green", "M": "yellow", "T": "yellow", "D": "red"}),
     Column("BYTES", right=True),
-    Column("FILE", flexible=True),
+    Column("FILE", flexible=True, importance=9),
 )
 UNTRACKED = "?"
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -15,6 +16,11 @@ from pit_protocol.wire import to_json
 
 def is_terminal() -> bool:
     return sys.stdout.isatty()
+
+
+def terminal_width() -> int | None:
+    """Columns of the terminal; None in a pipe."""
+    return shutil.get_terminal_size().columns if is_terminal() else None
 
 
 def has_colour() -> bool:

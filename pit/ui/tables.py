@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 GAP = 2
-MIN_WIDTH = 8  # of a flexible column
+MIN_WIDTH = 12  # of a flexible column
 
 Row = Sequence[str]
 
@@ -22,6 +22,8 @@ class Column:
     name: str
     right: bool = False
     flexible: bool = False  # may be truncated on a narrow terminal
+    # A narrow terminal loses the least important column first; of equal ones, the last.
+    importance: int = 1
     styles: Mapping[str, str] = field(default_factory=dict)  # cell -> colour
 
 
@@ -55,8 +57,13 @@ def render_rich(columns: Sequence[Column], sections: Sequence[Section], width: i
     from rich.console import Group
     from rich.text import Text
 
-    rows = [row for section in sections for row in section.rows]
-    widths = _fit(columns, rows, width)
+    shown = _shown(columns, [row for section in sections for row in section.rows], width)
+    columns = [columns[i] for i in shown]
+    sections = [
+        Section(section.title, [[row[i] for i in shown] for row in section.rows], section.more)
+        for section in sections
+    ]
+    widths = _fit(columns, [row for section in sections for row in section.rows], width)
     parts: list[RenderableType] = [_grid(columns, widths, (), show_header=True)]
     for section in sections:
         if section.title:
@@ -72,18 +79,32 @@ def more_line(count: int) -> str:
     return f"… and {count:,} more"
 
 
-def _fit(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[int]:
-    """The width of each column; flexible columns share the space that the others leave."""
+def _natural_widths(columns: Sequence[Column], rows: Sequence[Row]) -> list[int]:
     from rich.cells import cell_len
 
-    widths = [
-        max([len(column.name), *(cell_len(row[i]) for row in rows)]) for i, column in enumerate(columns)
+    return [max([len(column.name), *(cell_len(row[i]) for row in rows)]) for i, column in enumerate(columns)]
+
+
+def _shown(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[int]:
+    """The columns that fit: dropped are the least important, so that no other loses letters."""
+    least = [
+        min(natural, MIN_WIDTH) if column.flexible else natural
+        for column, natural in zip(columns, _natural_widths(columns, rows), strict=True)
     ]
+    shown = list(range(len(columns)))
+    while len(shown) > 1 and sum(least[i] + GAP for i in shown) - GAP > width:
+        shown.remove(min(shown, key=lambda i: (columns[i].importance, -i)))
+    return shown
+
+
+def _fit(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[int]:
+    """The width of each column; flexible columns share the space that the others leave."""
+    widths = _natural_widths(columns, rows)
     flexible = [i for i, column in enumerate(columns) if column.flexible]
     left = width - sum(widths[i] for i in range(len(columns)) if i not in flexible) - GAP * (len(columns) - 1)
     # The narrowest first, so that the others can use the space it does not need.
     for done, i in enumerate(sorted(flexible, key=lambda i: widths[i])):
-        widths[i] = max(MIN_WIDTH, min(widths[i], left // (len(flexible) - done)))
+        widths[i] = max(min(widths[i], MIN_WIDTH), min(widths[i], left // (len(flexible) - done)))
         left -= widths[i]
     return widths
 

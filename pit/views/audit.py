@@ -14,11 +14,11 @@ from pit_protocol.answers.users import AuditEntry
 
 FILTERS = ("actor", "object", "limit")
 COLUMNS = (
-    Column("TIME"),
-    Column("ACTOR"),
-    Column("ACT"),
-    Column("OBJECT"),
-    Column("DETAIL", flexible=True),
+    Column("TIME", importance=5),
+    Column("ACTOR", importance=5),
+    Column("ACT", importance=5),
+    Column("OBJECT", importance=5),
+    Column("DETAIL", flexible=True, importance=3),
     Column("ADDRESS"),
 )
 

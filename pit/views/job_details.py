@@ -1,59 +1,67 @@
 """One job with all details, as `pit show job:N` prints it."""
 
 from pit.ui.plural import plural
-from pit.ui.render import process_end, records, snapshot_pairs
+from pit.ui.render import records, snapshot_pairs
 from pit.ui.sanitize import sanitize, sanitize_lines
-from pit.ui.tables import Column, Section
+from pit.ui.tables import Column, Section, more_line
 from pit.ui.times import local_time, short_age
-from pit_protocol.answers.jobs import JobEvent, JobProcess, JobRecord, JobSnapshot
+from pit_protocol.answers.jobs import JobEvent, JobRecord, JobSnapshot
 from pit_protocol.job_options import OPTIONS
 
-PROCESS_COLUMNS = (
-    Column("PROCESS"),
-    Column("NODE"),
-    Column("STATE"),
-    Column("END"),
-    Column("STARTED"),
-    Column("RAN"),
-    Column("RESOURCES", flexible=True),
-    Column("REASON", flexible=True),
-)
 EVENT_COLUMNS = (
-    Column("TIME"),
-    Column("EVENT"),
-    Column("PROCESS"),
-    Column("NOW"),
-    Column("BY"),
-    Column("REASON", flexible=True),
+    Column("TIME", importance=8),
+    Column("EVENT", importance=9),
+    Column("PROCESS", importance=7),
+    Column("NOW", importance=3),
+    Column("BY", importance=2),
+    Column("REASON", flexible=True, importance=5),
 )
+RESULT_LINES = 3  # of a longer result on a terminal
 
 
-def job_text(job: JobRecord, now: float) -> str:
-    """The record part; processes and events follow as tables."""
+def job_text(job: JobRecord, now: float, width: int | None = None) -> str:
+    """The record part, with lines cut to the width of a terminal; processes and events follow as tables."""
     state = sanitize(job.state) + (f", {sanitize(job.outcome)}" if job.outcome else "")
+    groups = sanitize(", ".join(job.groups))
+    code = [pair for pair in snapshot_pairs(job) if pair[0] != "Diff LoC" or job.snapshot.dirty is None]
+    branch = f" on {sanitize(job.snapshot.branch)}" if job.snapshot.branch else ""
     pairs = [
         ("Job number", str(job.number)),
         ("Title", sanitize(job.title)),
-        ("User", sanitize(job.user)),
-        ("State", state),
+        ("User", f"{sanitize(job.user)}, shared with {groups}" if groups else sanitize(job.user)),
+        ("State", f"{state} since {local_time(job.since)} ({short_age(now - job.since)} ago)"),
         ("Reason", sanitize(job.reason or "")),
-        ("Since", f"{local_time(job.since)} ({short_age(now - job.since)} ago)"),
         ("Created", local_time(job.created_at)),
-        *snapshot_pairs(job),
-        ("Branch", sanitize(job.snapshot.branch or "")),
+        *((label, value + branch if label == "Hash" else value) for label, value in code),
         ("Tree", sanitize(job.snapshot.tree)),
         ("Changes", _changes(job.snapshot)),
         ("Reruns", str(job.reruns or "")),
         *((option.label, sanitize(job.options.shown(name))) for name, option in OPTIONS.items()),
-        ("Image digest", _digests(job)),
+        ("Digest", _digests(job)),
         ("Secrets", sanitize(", ".join(job.variables))),
-        ("Groups", sanitize(", ".join(job.groups))),
         ("GPU use", _use(job)),
         ("Keep", "yes" if job.keep else ""),
-        ("Attempt", str(job.attempt)),
-        ("Result", sanitize_lines(job.result or "").replace("\n", "\n" + " " * 12)),
+        ("Attempt", str(job.attempt) if job.attempt > 1 else ""),
+        ("Result", _result(job.result or "", RESULT_LINES if width else 0)),
     ]
-    return records([(label, value) for label, value in pairs if value])
+    text = records([(label, value) for label, value in pairs if value])
+    return text if width is None else "\n".join(_cut(line, width) for line in text.splitlines())
+
+
+def _cut(line: str, width: int) -> str:
+    """The line on one row of the terminal; a reason is whole, because it says what to do."""
+    from rich.cells import cell_len, set_cell_size
+
+    if line.startswith("Reason:") or cell_len(line) <= width:
+        return line
+    return set_cell_size(line, width - 1).rstrip() + "…"
+
+
+def _result(result: str, most: int) -> str:
+    lines = sanitize_lines(result).splitlines()
+    if most and len(lines) > most:
+        lines = [*lines[: most - 1], more_line(len(lines) - most + 1)]
+    return ("\n" + " " * 12).join(lines)
 
 
 def _changes(snapshot: JobSnapshot) -> str:
@@ -81,26 +89,8 @@ def _use(job: JobRecord) -> str:
     return f"{job.gpu_percent:.0f} % of time, {job.memory_percent:.0f} % of memory, on average over the run"
 
 
-def process_section(job: JobRecord, now: float) -> Section:
-    return Section("", [_process_row(process, now) for process in job.processes])
-
-
 def event_section(job: JobRecord) -> Section:
     return Section("", [_event_row(event) for event in job.events])
-
-
-def _process_row(process: JobProcess, now: float) -> tuple[str, ...]:
-    started, ended = process.started_at, process.ended_at
-    return (
-        f"{process.group}.{process.index}",
-        sanitize(process.node or "-"),
-        sanitize(process.state),
-        process_end(process),
-        local_time(started) if started else "-",
-        short_age((ended or now) - started) if started else "-",
-        ", ".join(sanitize(resource) for resource in process.resources) or "-",
-        sanitize(process.reason or "-"),
-    )
 
 
 def _event_row(event: JobEvent) -> tuple[str, ...]:

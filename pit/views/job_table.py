@@ -18,14 +18,14 @@ STATE_STYLES = {
     "TIM": "red",
 }
 JOB_COLUMNS = (
-    Column("JOB", right=True),
-    Column("S", styles=STATE_STYLES),
-    Column("SINCE"),
-    Column("UC%", right=True),
+    Column("JOB", right=True, importance=9),
+    Column("S", styles=STATE_STYLES, importance=9),
+    Column("SINCE", importance=5),
+    Column("UC%", right=True, importance=2),
     Column("UM%", right=True),
-    Column("USER"),
-    Column("TITLE", flexible=True),
-    Column("RESOURCE", flexible=True),
+    Column("USER", importance=4),
+    Column("TITLE", flexible=True, importance=8),
+    Column("RESOURCE", flexible=True, importance=3),
 )
 
 

@@ -10,7 +10,7 @@ from pit.head.client import Head, Params
 from pit.ui import output
 from pit.ui.tables import Section
 from pit.ui.times import parse_time
-from pit.views import job_details
+from pit.views import job_details, job_processes
 from pit.views.job_table import JOB_COLUMNS, job_row
 from pit_protocol.job_options import SEARCHABLE
 from pit_protocol.states import JobState, Outcome
@@ -54,16 +54,20 @@ def show_jobs(head: Head, filters: Params, as_json: bool) -> None:
     output.show_table(JOB_COLUMNS, [Section("", rows, more)])
 
 
-def show_job(head: Head, name: str, as_json: bool) -> None:
+def show_job(head: Head, name: str, as_json: bool, *, events: bool = False, processes: bool = False) -> None:
+    """One job on one screen; `events` adds its events, `processes` gives each process a row."""
     job, now = head.job(job_number(name)), time.time()
     if as_json:
         output.show_json(job)
         return
-    output.show(job_details.job_text(job, now))
+    output.show(job_details.job_text(job, now, output.terminal_width()))
     if job.processes:
         output.show("")
-        output.show_table(job_details.PROCESS_COLUMNS, [job_details.process_section(job, now)])
-    if job.events:
+        section = (job_processes.process_section if processes else job_processes.folded_section)(
+            job.processes, now
+        )
+        output.show_table(job_processes.COLUMNS, [section])
+    if events:
         output.show("")
         output.show_table(job_details.EVENT_COLUMNS, [job_details.event_section(job)])
 

@@ -18,12 +18,12 @@ STYLES = {
     "in trouble": "yellow",
 }
 COLUMNS = (
-    Column("NODE"),
-    Column("STATE", styles=STYLES),
+    Column("NODE", importance=9),
+    Column("STATE", styles=STYLES, importance=9),
     Column("SLOTS"),
     Column("CORES", right=True),
     Column("MEMORY", right=True),
-    Column("RESOURCES", flexible=True),
+    Column("RESOURCES", flexible=True, importance=5),
 )
 
 

@@ -7,7 +7,13 @@ from pit.ui.tables import Column, Section
 from pit.ui.times import local_time
 from pit_protocol.answers.files import DomainUsage
 
-TRASH = (Column("ID", right=True), Column("REMOVED"), Column("BY"), Column("DOMAIN"), Column("PATH"))
+TRASH = (
+    Column("ID", right=True, importance=9),
+    Column("REMOVED"),
+    Column("BY"),
+    Column("DOMAIN"),
+    Column("PATH", flexible=True, importance=5),
+)
 USAGE = (
     Column("DOMAIN"),
     Column("SIZE", right=True),

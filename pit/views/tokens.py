@@ -13,11 +13,11 @@ from pit_protocol.answers.users import Token
 FILTERS = ("user",)
 COLUMNS = (
     Column(""),
-    Column("TOKEN", right=True),
+    Column("TOKEN", right=True, importance=9),
     Column("USER"),
-    Column("LABEL", flexible=True),
+    Column("LABEL", flexible=True, importance=5),
     Column("CREATED"),
-    Column("LAST USED"),
+    Column("LAST USED", importance=4),
     Column("EXPIRES"),
 )
 

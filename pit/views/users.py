@@ -12,9 +12,9 @@ from pit.ui.times import local_time
 from pit_protocol.answers.users import User
 
 COLUMNS = (
-    Column("USER"),
+    Column("USER", importance=9),
     Column("FULL NAME", flexible=True),
-    Column("STATE", styles={"unapproved": "yellow", "inactive": "red"}),
+    Column("STATE", styles={"unapproved": "yellow", "inactive": "red"}, importance=5),
     Column("ADMIN"),
     Column("GROUPS", flexible=True),
 )

@@ -13,8 +13,9 @@ import pytest
 from rich.console import Console
 
 from pit.ui.tables import render_rich
+from pit.views import job_details
 from pit.views.job_table import JOB_COLUMNS, status_sections
-from pit_protocol.answers.jobs import JobSummary, Status, Totals
+from pit_protocol.answers.jobs import JobRecord, JobSummary, Status, Totals
 from pit_protocol.wire import from_json
 from tests.client.conftest import Pit
 from tests.support.stubs.head import StubHead, a_process, a_record, a_summary, an_ended, first
@@ -171,9 +172,9 @@ class TestShow:
             result="acc 0.9\n",
             keep=True,
         )
-        stdout = pit_command("show", word).stdout
+        stdout = pit_command("show", word, "--events").stdout
         assert "Keep:       yes\n" in stdout
-        assert "State:      ended, failed\n" in stdout
+        assert "State:      ended, failed since 20" in stdout
         assert "Result:     acc 0.9\n" in stdout
         assert "0.1      n0    ended  exit code 3  2025-12-06 05:46:40  1m   -          -\n" in stdout
         assert "2025-12-06 05:46:40  started  -        running  node:n0  -\n" in stdout
@@ -181,6 +182,36 @@ class TestShow:
     def test_json_is_the_answer_of_the_head(self, connected: StubHead, pit_command: Pit) -> None:
         connected.add_job(12)
         assert json.loads(pit_command("show", "12", "--json").stdout) == connected.jobs[12]
+
+    def test_events_are_shown_only_if_asked_for(self, connected: StubHead, pit_command: Pit) -> None:
+        connected.add_job(12, processes=[a_process(0, i) for i in range(3)])
+        stdout = pit_command("show", "12").stdout
+        assert ("EVENT" in stdout, "0.0–0.2" in stdout) == (False, True)
+        assert "0.0–0.2" not in pit_command("show", "12", "--processes").stdout
+        for what in ("jobs", "node:n0"):
+            result = pit_command("show", what, "--events")
+            expected = f"pit: --events and --processes are for one job, not for {what}\n"
+            assert (result.exit_code, result.stderr.startswith(expected)) == (2, True)
+
+    @pytest.mark.parametrize("width", [60, 80])
+    def test_a_job_with_much_to_tell_fits_on_one_screen(self, width: int) -> None:
+        job = a_record(
+            12,
+            **an_ended("failed"),
+            title="A title " * 20,
+            command="for i in 1 2 3; do\n  python train.py\ndone" * 20,
+            image="registry.example.org/lab/torch:2.9",
+            env={f"NAME{i}": "x" * 50 for i in range(9)},
+            comment="more to say " * 20,
+            variables=["HF_TOKEN", "WANDB_API_KEY"],
+            groups=["students"],
+            reason="process 0.1 ended with exit code 3",
+            result="line\n" * 30,
+            processes=[a_process(0, i, image="lab/torch@sha256:" + "a" * 64) for i in range(64)],
+        )
+        lines = job_details.job_text(from_json(JobRecord, job), 0, width).splitlines()
+        assert len(lines) + len(["", "PROCESS", "0.0–0.63", "$"]) <= 24
+        assert max(map(len, lines)) <= width
 
     def test_an_unknown_word_is_a_usage_error(self, connected: StubHead, pit_command: Pit) -> None:
         result = pit_command("show", "everything")
