@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import click
 
-from pit.args.options import job_number
+from pit.args.options import job_number, job_numbers
 
 # Each kind, and its collection in the API.
 COLLECTIONS = {
@@ -17,6 +17,7 @@ COLLECTIONS = {
     "alias": "aliases",
     "job": "jobs",
     "token": "tokens",
+    "trash": "trash",
 }
 SETTABLE = ("user", "group", "node", "alias", "job")
 ADDABLE = ("user", "group", "node", "alias")  # a job is added by `pit run`
@@ -55,6 +56,17 @@ def parse_entity(text: str, kinds: Sequence[str], *, resources: bool = False) ->
     if resources and kind == "node" and ":" in name:
         return _parse_resource(name)
     return Entity(kind, check_name(kind, name))
+
+
+def parse_entities(texts: Sequence[str], kinds: Sequence[str]) -> list[Entity]:
+    """Parse several, each once; `190-199` or `job:190-199` is a range of jobs."""
+    found: list[Entity] = []
+    for text in texts:
+        if re.fullmatch(r"(job:)?[0-9]+-[0-9]+", text) and "job" in kinds:
+            found += [Entity("job", str(number)) for number in job_numbers(text)]
+        else:
+            found.append(parse_entity(text, kinds))
+    return list(dict.fromkeys(found))
 
 
 def is_entity(text: str) -> bool:

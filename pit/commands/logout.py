@@ -2,6 +2,7 @@
 
 import click
 
+from pit.args.entities import Entity
 from pit.args.options import example, json_option
 from pit.connect.connection import find_connection
 from pit.connect.token_store import drop_account, get_account, user_file
@@ -30,7 +31,7 @@ def command(as_json: bool) -> Exit:
         )
     try:
         with Head(connection) as head:
-            head.remove("/tokens/current")
+            head.remove(Entity("token", "current"))
     except Problem as problem:
         if problem.status not in GONE:
             raise

@@ -1,12 +1,16 @@
-"""`pit remove`: remove entities, or move files to the trash."""
+"""`pit remove`: move entities or files to the trash, or delete them for good."""
+
+from collections.abc import Sequence
+from http import HTTPStatus
 
 import click
 from msgspec import UNSET
 
-from pit.args.entities import COLLECTIONS, Entity, is_entity, parse_entity
+from pit.args.entities import COLLECTIONS, Entity, is_entity, parse_entities
 from pit.args.options import example, json_option
 from pit.args.remote_path import FIXED_DOMAINS, RemotePath, is_domain, is_remote_path, parse_remote_path
 from pit.commands.ls import find
+from pit.commands.restore import find_in_trash, parse_trash_id
 from pit.exit_codes import Exit
 from pit.head.client import ONES_OWN, Head
 from pit.head.files_api import FilesApi
@@ -14,14 +18,20 @@ from pit.jobs.drain_node import drain
 from pit.login.session import open_head
 from pit.ui import output, prompt
 from pit.ui.documents import RemovedEntity
+from pit.ui.plural import plural
 from pit.ui.sanitize import sanitize
+from pit_protocol.answers.files import TrashEntry
+from pit_protocol.durations import DAY_S
 from pit_protocol.problem import Problem
 
 MOST_SHOWN = 20  # matches of a pattern
+MOST_NAMED = 10  # in a question
 TRASHED = ("user", "group", "job")  # kinds that have data
 
 
-@click.command("remove", epilog=example("pit rm home 'runs/*.tmp'", "pit remove node:n0 --drain"))
+@click.command(
+    "remove", epilog=example("pit rm 12-15", "pit rm home 'runs/*.tmp'", "pit remove node:n0 --drain")
+)
 @click.argument("entities", nargs=-1, required=True, metavar="KIND:NAME... | ENTITY PATH...")
 @click.option(
     "--drain", "drains", is_flag=True, help="Start no new processes on a node, and wait for those that run."
@@ -32,14 +42,21 @@ TRASHED = ("user", "group", "job")  # kinds that have data
     is_flag=True,
     help="Remove an offline node that will not come back; its jobs are marked lost.",
 )
+@click.option("--purge", "purges", is_flag=True, help="Delete for good, also what is in the trash already.")
 @click.option("-y", "-f", "--yes", is_flag=True, help="Do not ask.")
 @json_option
-def command(entities: tuple[str, ...], drains: bool, is_lost: bool, yes: bool, as_json: bool) -> Exit:
+def command(
+    entities: tuple[str, ...], drains: bool, is_lost: bool, purges: bool, yes: bool, as_json: bool
+) -> Exit:
     """Remove users, groups, nodes, aliases, ended jobs, or tokens.
 
-    Refuses to remove what is in use, and says what uses it. Data of users, groups and jobs is moved to
-    the head's trash; on a terminal it asks first. The exit code is 1 if one of them could not be removed;
-    the others are removed anyway.
+    Refuses to remove what is in use, and says what uses it. Jobs (a range such as 190-199 names
+    several), users and groups go to the trash with all they have; on a terminal it asks first.
+    `pit restore` brings them back. The exit code is 1 if one of them could not be removed; the others
+    are removed anyway.
+
+    With --purge they are deleted for good, after a question; `pit rm trash:17` does so with an entry of
+    `pit show trash`. Without a terminal, it needs --yes.
 
     Processes of a node that is removed with --lost may still run there. Their jobs are marked lost; if
     the node returns, its worker stops them.
@@ -51,19 +68,27 @@ def command(entities: tuple[str, ...], drains: bool, is_lost: bool, yes: bool, a
     """
     asks = not yes and prompt.is_interactive()
     if files := _parse_files(entities):
-        return _remove_files(files, asks, as_json)
-    targets = [parse_entity(text, tuple(COLLECTIONS)) for text in dict.fromkeys(entities)]
+        return _remove_files(files, asks, purges and _may_purge(entities, yes), as_json)
+    targets = parse_entities(entities, tuple(COLLECTIONS))
     if (drains or is_lost) and any(target.kind != "node" for target in targets):
         raise click.UsageError(f"{'--drain' if drains else '--lost'} is for nodes")
     if drains and is_lost:
         raise click.UsageError("--drain and --lost exclude each other")
+    if purges and (foreign := [target for target in targets if target.kind not in (*TRASHED, "trash")]):
+        raise click.UsageError(f"--purge is for jobs, users, groups and files, not for {foreign[0]}")
+    purges = purges or any(target.kind == "trash" for target in targets)
     code = Exit.DONE
     with open_head() as head:
-        if asks:
-            _ask(targets, is_lost)
+        if purges:
+            _may_purge(entities, yes)
+        elif asks:
+            _ask(entities, targets, is_lost)
         for target in targets:
             try:
-                _remove(head, target, drains, is_lost, as_json)
+                if purges:
+                    _purge(head, target, as_json)
+                else:
+                    _remove(head, target, drains, is_lost, as_json)
             except Problem as problem:
                 if problem.status not in ONES_OWN:
                     raise
@@ -86,7 +111,7 @@ def _parse_files(words: tuple[str, ...]) -> list[RemotePath]:
     return [parse_remote_path(word) for word in words]
 
 
-def _remove_files(files: list[RemotePath], asks: bool, as_json: bool) -> Exit:
+def _remove_files(files: list[RemotePath], asks: bool, purges: bool, as_json: bool) -> Exit:
     code = Exit.DONE
     with open_head() as head:
         remote = FilesApi(head)
@@ -102,13 +127,15 @@ def _remove_files(files: list[RemotePath], asks: bool, as_json: bool) -> Exit:
         for where in found:
             try:
                 gone = remote.remove(where)
+                if purges:
+                    head.purge(gone.id)
             except Problem as problem:
                 code = _note(problem)
                 continue
             if as_json:
                 output.show_json(gone)
             else:
-                output.show(f"{where} is in the trash; `pit restore {gone.id}` brings it back")
+                output.show(f"{where} is deleted for good" if purges else _in_trash(str(where), gone))
     return code
 
 
@@ -139,28 +166,73 @@ def _ask_for(found: list[RemotePath]) -> None:
 
 def _remove(head: Head, target: Entity, drains: bool, is_lost: bool, as_json: bool) -> None:
     lost: list[int] = []
+    trash: TrashEntry | None = None
     if drains:
         drain(head, target)
     elif is_lost:
         lost = head.remove_lost_node(target.path)
     else:
-        head.remove(target.path)
+        trash = head.remove(target)
     if as_json:
-        output.show_json(RemovedEntity(str(target), lost if is_lost else UNSET))
+        output.show_json(RemovedEntity(str(target), lost if is_lost else UNSET, trash or UNSET))
         return
-    output.show(f"{sanitize(target)} is removed")
+    output.show(_in_trash(sanitize(target), trash) if trash else f"{sanitize(target)} is removed")
     if lost:
         jobs = f"job {lost[0]} is" if len(lost) == 1 else f"jobs {', '.join(map(str, lost))} are"
         output.show(f"{jobs} lost; processes that still run there are stopped when the node returns")
 
 
-def _ask(targets: list[Entity], is_lost: bool) -> None:
+def _purge(head: Head, target: Entity, as_json: bool) -> None:
+    """Delete something for good, whether it is still there or in the trash already."""
+    is_there = target.kind == "trash"
+    gone = head.purge(parse_trash_id(target.name) if is_there else _discard(head, target).id)
+    if as_json:
+        output.show_json(RemovedEntity(str(target), trash=gone, purged=True))
+    else:
+        output.show(f"{sanitize(target)} is deleted for good")
+
+
+def _discard(head: Head, target: Entity) -> TrashEntry:
+    """Its entry in the trash; what is not there yet is moved there first."""
+    try:
+        entry = head.remove(target)
+    except Problem as problem:
+        if problem.status != HTTPStatus.NOT_FOUND:
+            raise
+        entry = find_in_trash(head, target)
+        if entry is None:
+            raise
+    if entry is None:  # a head of an older version
+        raise Problem("no_such_trash", f"{target} is removed, and is not in the trash", status=404)
+    return entry
+
+
+def _may_purge(words: tuple[str, ...], yes: bool) -> bool:
+    """Ask before something is deleted for good; without a terminal, only --yes will do."""
+    if not yes and not prompt.is_interactive():
+        raise click.UsageError("this deletes for good; add --yes to do so without a question")
+    if not yes and not prompt.confirm(f"Delete {_some(words)} for good? Nobody can restore it."):
+        raise Problem("not_removed", "nothing was removed")
+    return True
+
+
+def _in_trash(what: str, entry: TrashEntry) -> str:
+    days = f" for {plural(round((entry.until - entry.at) / DAY_S), 'day')}" if entry.until else ""
+    return f"{what} is in the trash{days}; `pit restore {entry.id}` brings it back"
+
+
+def _some(words: Sequence[str]) -> str:
+    more = f" and {len(words) - MOST_NAMED:,} others" if len(words) > MOST_NAMED else ""
+    return ", ".join(words[:MOST_NAMED]) + more
+
+
+def _ask(words: tuple[str, ...], targets: list[Entity], is_lost: bool) -> None:
     if is_lost and not prompt.confirm(
         f"Remove {', '.join(map(str, targets))}, and mark its jobs lost? They may still run."
     ):
         raise Problem("not_removed", "nothing was removed")
-    trashed = [str(target) for target in targets if target.kind in TRASHED]
-    if trashed and not prompt.confirm(f"Remove {', '.join(trashed)}, and move the data to the trash?"):
+    has_data = any(target.kind in TRASHED for target in targets)
+    if has_data and not prompt.confirm(f"Move {_some(words)} to the trash, with all data?"):
         raise Problem("not_removed", "nothing was removed")
 
 

@@ -10,7 +10,7 @@ import requests
 from pit.args.entities import Entity
 from pit.head.http_session import HeadSession
 from pit_protocol.answers.files import TrashEntry, TrashList, Upload, Usage
-from pit_protocol.answers.jobs import JobList, JobRecord, LogBatch, Status, VariablesDiff
+from pit_protocol.answers.jobs import JobList, JobRecord, JobRemoved, LogBatch, Status, VariablesDiff
 from pit_protocol.answers.nodes import Alias, AliasList, Node, NodeAdded, NodeList, NodeRemoved
 from pit_protocol.answers.snapshots import MissingAnswer, OfferAnswer
 from pit_protocol.answers.users import (
@@ -20,6 +20,7 @@ from pit_protocol.answers.users import (
     Group,
     GroupList,
     IssuedToken,
+    Removed,
     SetupCodeChecked,
     TokenList,
     User,
@@ -43,6 +44,7 @@ RECORDS: Mapping[str, type[Record]] = {
     "node": Node,
     "job": JobRecord,
 }
+REMOVED: Mapping[str, type[JobRemoved | Removed]] = {"user": Removed, "group": Removed, "job": JobRemoved}
 
 
 class Head(HeadSession):
@@ -120,8 +122,16 @@ class Head(HeadSession):
     def change(self, entity: Entity, properties: Mapping[str, str]) -> Record:
         return self.ask(RECORDS[entity.kind], "PATCH", entity.path, json={"set": dict(properties)})
 
-    def remove(self, path: str) -> None:
-        self.call("DELETE", path).close()
+    def remove(self, entity: Entity) -> TrashEntry | None:
+        """Remove something; returns its entry in the trash, if it went there."""
+        if kind := REMOVED.get(entity.kind):
+            return self.ask(kind, "DELETE", entity.path).trash
+        self.call("DELETE", entity.path).close()
+        return None
+
+    def purge(self, number: int) -> TrashEntry:
+        """Delete an entry of the trash for good."""
+        return self.ask(TrashEntry, "DELETE", f"/trash/{number}", wait_s=MEASURE_S)
 
     def remove_lost_node(self, path: str) -> list[int]:
         """Remove a node that does not come back; returns the numbers of the jobs that are lost with it."""

@@ -17,7 +17,8 @@ def drain(head: Head, node: Entity) -> None:
         # Read first, so that a process that ends in between is not missed.
         seen = retry.call(head.status).revision
         try:
-            return head.remove(node.path)
+            head.remove(node)
+            return
         except Problem as problem:
             if problem.code != "in_use":
                 raise

@@ -2,7 +2,7 @@
 
 from msgspec import UNSET, Struct, UnsetType
 
-from pit_protocol.answers.files import PathName
+from pit_protocol.answers.files import PathName, TrashEntry
 from pit_protocol.answers.jobs import VariablesDiff
 from pit_protocol.answers.nodes import Node
 from pit_protocol.answers.snapshots import OfferAnswer
@@ -107,6 +107,8 @@ class SyncResult(Document, frozen=True):
 class RemovedEntity(Document, frozen=True):
     removed: str
     lost: list[int] | UnsetType = UNSET  # jobs that were lost with a node
+    trash: TrashEntry | UnsetType = UNSET
+    purged: bool | UnsetType = UNSET  # deleted for good
 
 
 class ChangedFile(Document, frozen=True):

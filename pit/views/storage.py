@@ -10,8 +10,9 @@ from pit_protocol.answers.files import DomainUsage
 TRASH = (
     Column("ID", right=True, importance=9),
     Column("REMOVED"),
+    Column("UNTIL", importance=2),
     Column("BY"),
-    Column("DOMAIN"),
+    Column("DOMAIN", importance=8),
     Column("PATH", flexible=True, importance=5),
 )
 USAGE = (
@@ -32,9 +33,10 @@ def show_trash(head: Head, as_json: bool) -> None:
         (
             str(row.id),
             local_time(row.at),
+            local_time(row.until) if row.until else "-",
             sanitize(row.by),
             sanitize(row.domain),
-            sanitize(row.path),
+            sanitize(row.path) or ("its directory" if row.kind == "files" else "all of it"),
         )
         for row in found.trash
     ]

@@ -69,6 +69,8 @@ class TrashEntry(PathName, frozen=True, kw_only=True):
     domain: str
     by: str
     at: Float
+    kind: str = "files"  # or all of a `job`, `user` or `group`
+    until: Float | None = None  # when it is deleted for good; None: never
 
 
 class TrashList(Answer, frozen=True):

@@ -2,6 +2,7 @@
 
 from msgspec import field
 
+from pit_protocol.answers.files import TrashEntry
 from pit_protocol.job_options import JobOptions
 from pit_protocol.submission import Snapshot
 from pit_protocol.wire import Answer, Float, Int
@@ -87,6 +88,7 @@ class JobList(Answer, frozen=True):
 
 class JobRemoved(Answer, frozen=True):
     number: Int
+    trash: TrashEntry | None = None
 
 
 class Totals(Answer, frozen=True):

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from msgspec import UNSET, UnsetType
 
+from pit_protocol.answers.files import TrashEntry
 from pit_protocol.wire import SECRET, Answer, Float, Int
 
 
@@ -76,9 +77,10 @@ class GroupList(Answer, frozen=True):
 
 
 class Removed(Answer, frozen=True):
-    """A user, group or alias that is gone."""
+    """A user, group or alias that is gone; a user or group is in the trash."""
 
     name: str
+    trash: TrashEntry | None = None
 
 
 class Token(Answer, frozen=True):

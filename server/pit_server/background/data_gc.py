@@ -28,15 +28,15 @@ class DataGc:
         now = time.time()
         self._quotas.fill_reserve_file()
         if self._settings.job_days:
-            with self._database.write() as session:
-                old = expiry.discard_old(session, self._data, self._settings.job_days, now=now)
+            old = expiry.discard_old(self._database, self._data, self._settings.job_days, now=now)
             if old:
-                log.info("moved the directories of %d jobs to the trash", len(old))
+                log.info("moved the directories of %d jobs to the trash", old)
         if self._settings.trash_days:
             with self._database.write() as session:
-                places = trash.sweep(session, self._data, self._settings.trash_days, now=now)
-            for place in (*places, *_orphans(self._data.trash, self._settings.trash_days, now)):
-                trash.delete(place)
+                trash.purge_old(session, self._settings.trash_days, now=now)
+            for place in _orphans(self._data.trash, self._settings.trash_days, now):
+                trash.delete_files(place)
+        trash.settle(self._database, self._data, before=self._begun_at)
         for domains in (self._data.root / name for name in ("home", "groups", "jobs", "shared")):
             self._sweep_parts(domains, now - DAY_S)
         return DAY_S
@@ -55,7 +55,7 @@ class DataGc:
 
 
 def _orphans(directory: Path, days: int, now: float) -> list[Path]:
-    """Old trash without a record: directories of users, groups and jobs that were removed.
+    """Old trash without a record: directories that older versions left.
 
     Their names end with the time of the removal, in nanoseconds.
     """

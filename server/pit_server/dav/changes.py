@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from sqlalchemy.orm import Session
+
 from pit_protocol.problem import Problem
 from pit_server.context import Head
 from pit_server.dav.urls import CALLER, Environ
@@ -20,10 +22,17 @@ def discard(environ: Environ, place: Place, below: str) -> None:
     head: Head = environ["wsgidav.provider"].head
     caller: Caller = environ[CALLER]
     now, shown = time.time(), below.encode(errors="backslashreplace").decode()
-    with head.database.write() as session:
-        trash.discard(session, head.data, place, below, caller.name, now=now)
-        address = environ.get("REMOTE_ADDR", "")
-        audit.note(session, caller.actor, "remove files", place.name, now=now, detail=shown, address=address)
+    address = environ.get("REMOTE_ADDR", "")
+
+    @contextmanager
+    def write() -> Iterator[Session]:
+        with head.database.write() as session:
+            yield session
+            audit.note(
+                session, caller.actor, "remove files", place.name, now=now, detail=shown, address=address
+            )
+
+    trash.discard(write, head.database, head.data, place, below, caller.name, now=now)
     head.quotas.forget(place.name)
 
 

@@ -28,15 +28,11 @@ class DataRoot:
         return self.root / "groups" / name
 
     def make_group(self, name: str) -> None:
-        """Create a directory for a new group; an old one of that name goes to the trash."""
-        self.discard(self.group(name))
-        self.group(name).mkdir(mode=PRIVATE_MODE)
-
-    def discard(self, directory: Path) -> None:
-        """Move a directory to the trash, if it exists."""
+        """Create a directory for a new group; one that nobody knows goes to the trash."""
+        directory = self.group(name)
         if directory.exists():
-            place = self.root / "trash" / f"{directory.parent.name}-{directory.name}-{time.time_ns()}"
-            directory.rename(place)
+            directory.rename(self.trash / f"groups-{name}-{time.time_ns()}")
+        directory.mkdir(mode=PRIVATE_MODE)
 
     @property
     def trash(self) -> Path:

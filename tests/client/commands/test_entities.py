@@ -205,7 +205,11 @@ class TestRemove:
         connected.add_job(12, **an_ended())
         result = pit_command("remove", "user:bob", "user:carl", "job:12", "token:7")
         assert result.exit_code == 1
-        assert result.stdout == "user:bob is removed\njob:12 is removed\ntoken:7 is removed\n"
+        assert result.stdout.splitlines() == [
+            "user:bob is in the trash for 30 days; `pit restore 17` brings it back",
+            "job:12 is in the trash for 30 days; `pit restore 18` brings it back",
+            "token:7 is removed",
+        ]
         assert result.stderr == "pit: there is no user carl\n"
         assert connected.people.gone == ["/users/bob", "/jobs/12", "/tokens/7"]
 
@@ -215,7 +219,7 @@ class TestRemove:
         connected.people.records["groups"]["ml"] = {}
         result = pit_command("rm", "group:ml", input="no\n")
         assert (result.exit_code, connected.people.gone) == (1, [])
-        assert "Remove group:ml, and move the data to the trash?" in result.stderr
+        assert "Move group:ml to the trash, with all data?" in result.stderr
         assert pit_command("rm", "group:ml", "-y").exit_code == 0
         connected.people.records["nodes"]["n0"] = a_node()
         assert pit_command("rm", "node:n0", "--json").stdout == '{"removed": "node:n0"}\n'
@@ -249,7 +253,10 @@ class TestRemove:
     def test_an_unknown_kind_is_answered_by_the_known(self, connected: StubHead, pit_command: Pit) -> None:
         result = pit_command("remove", "planet:mars")
         assert result.exit_code == 2
-        assert "user:NAME, group:NAME, node:NAME, alias:NAME, job:NUMBER, token:NAME" in result.stderr
+        assert (
+            "user:NAME, group:NAME, node:NAME, alias:NAME, job:NUMBER, token:NAME, trash:NAME"
+            in result.stderr
+        )
 
 
 class TestDrain:

@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from pit_protocol.answers.files import Upload
-from pit_protocol.answers.jobs import JobList, JobRecord, LogBatch, Status, VariablesDiff
+from pit_protocol.answers.files import TrashEntry, TrashList, Upload
+from pit_protocol.answers.jobs import JobList, JobRecord, JobRemoved, LogBatch, Status, VariablesDiff
 from pit_protocol.answers.nodes import Alias, AliasList, Node, NodeAdded, NodeList, NodeRemoved
 from pit_protocol.answers.snapshots import MissingAnswer, OfferAnswer
 from pit_protocol.answers.users import (
@@ -42,6 +42,10 @@ KINDS: tuple[tuple[str, type[Struct]], ...] = (
     (r"GET /nodes 200", NodeList),
     (r"GET /tokens 200", TokenList),
     (r"GET /audit 200", AuditLog),
+    (r"GET /trash 200", TrashList),
+    (r"DELETE /trash/\d+ 200", TrashEntry),
+    (r"POST /trash/\d+/restore 200", TrashEntry),
+    (r"DELETE /jobs/\d+ 200", JobRemoved),
     (r"DELETE /tokens/[^/]+ 200", TokenRevoked),
     (r"DELETE /nodes/[^/]+ 200", NodeRemoved),
     (r"DELETE /(users|groups|aliases)/[^/]+ 200", Removed),
@@ -61,7 +65,7 @@ KINDS: tuple[tuple[str, type[Struct]], ...] = (
     (r"GET /jobs/\d+/variables 200", VariablesDiff),
 )
 # Of these the client reads no body, or one that is not JSON.
-UNTYPED = r"(PUT|DELETE) /\w+/.+/groups/[^/]+ 200|DELETE /jobs/\d+ 200|GET /jobs/\d+/(archive|code|diff) 200"
+UNTYPED = r"(PUT|DELETE) /\w+/.+/groups/[^/]+ 200|GET /jobs/\d+/(archive|code|diff) 200"
 
 
 def check(method: str, path: str, status: int, body: Any) -> None:

@@ -82,6 +82,8 @@ class StubHead:
             return found
         if call.path.startswith("/uploads/"):
             return self._upload(call)
+        if call.path.startswith("/trash"):
+            return self.people.trash.answer(call.method, call.path)
         if call.path.startswith("/snapshots/"):
             return self._negotiate(call)
         return self._job_route(call)
@@ -98,6 +100,8 @@ class StubHead:
             job.update(json.loads(call.body)["set"])
         if call.method == "DELETE":
             self.people.gone.append(call.path)
+            del self.jobs[number]
+            return 200, {"number": number, "trash": self.people.trash.add(f"job:{number}")}
         if verb == "/stop":
             return self._stop(job)
         if verb == "/log":

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pit_protocol.problem import Problem
+from tests.support.stubs.trash import StubTrash
 
 SETTLED_AT = 1_765_000_000.0
 JOIN_CODE = "join_7_code"
@@ -39,6 +40,7 @@ class People:
     tokens: list[Json] = field(default_factory=list)
     entries: list[Json] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)  # paths that were deleted
+    trash: StubTrash = field(default_factory=StubTrash)
     busy: list[str] = field(default_factory=list)  # reasons for which the next removals are refused
     lost: list[int] = field(default_factory=list)  # jobs that are lost with a removed node
 
@@ -99,7 +101,10 @@ class People:
                 raise Problem("in_use", self.busy.pop(0), status=409)
             del records[name]
             self.gone.append(f"/{folder}/{name}")
-            return 200, {"name": name, **({"lost": self.lost} if folder == "nodes" else {})}
+            if folder == "nodes":
+                return 200, {"name": name, "lost": self.lost}
+            entry = self.trash.add(f"{kind}:{name}") if folder in ("users", "groups") else None
+            return 200, {"name": name, "trash": entry}
         if method == "PATCH":
             _set(records[name], _properties(folder, body))
         return 200, records[name]

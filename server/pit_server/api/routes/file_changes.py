@@ -3,6 +3,7 @@
 import os
 import re
 import time
+from functools import partial
 
 from flask import Blueprint, request
 
@@ -59,17 +60,19 @@ def write(where: str) -> tuple[PathWritten | PartArrived | FileArrived | TarArri
 def remove(where: str) -> TrashEntry:  # noqa: ARG001
     place, path = asked()
     place.require_write()
-    with audited("remove files", place.name, path.encode(errors="backslashreplace").decode()) as session:
-        row = trash.discard(session, head().data, place, path, caller().name, now=time.time())
+    shown = path.encode(errors="backslashreplace").decode()
+    write = partial(audited, "remove files", place.name, shown)
+    database, data = head().database, head().data
+    row = trash.discard(write, database, data, place, path, caller().name, now=time.time())
     head().quotas.forget(place.name)
-    return trash.record(row)
+    return trash.record(row, head().settings.trash_days)
 
 
 @blueprint.get("/trash")
 @allow(Role.USER)
 def show_trash() -> TrashList:
     with head().database.read() as session:
-        return TrashList(trash.records(session, caller(), head().data))
+        return TrashList(trash.records(session, caller(), head().data, head().settings.trash_days))
 
 
 @blueprint.post("/trash/<int:number>/restore")
@@ -78,7 +81,16 @@ def restore(number: int) -> TrashEntry:
     with audited("restore", f"trash:{number}") as session:
         row = trash.restore(session, caller(), head().data, number)
     head().quotas.forget(row.domain)
-    return trash.record(row)
+    return trash.record(row, head().settings.trash_days)
+
+
+@blueprint.delete("/trash/<int:number>")
+@allow(Role.USER)
+def purge(number: int) -> TrashEntry:
+    with audited("purge", f"trash:{number}") as session:
+        row = trash.purge(session, caller(), head().data, number)
+    trash.delete_purged(head().database, head().data)
+    return trash.record(row, head().settings.trash_days)
 
 
 @blueprint.get("/usage")

@@ -8,7 +8,7 @@ from pit_protocol.answers.users import Group, GroupList, Removed
 from pit_server.api.http.audited import audited, describe_values
 from pit_server.api.http.context import given_properties, head
 from pit_server.api.http.guard import Role, allow, caller
-from pit_server.services.files import unix_ids
+from pit_server.services.files import removed, trash, unix_ids
 from pit_server.services.properties import read_all
 from pit_server.services.users import groups
 
@@ -34,7 +34,8 @@ def add(name: str) -> tuple[Group, int]:
     values = read_all("group", groups.PROPERTIES, given_properties(), is_new=True)
     with audited("add", f"group:{name}", describe_values(values)) as session:
         columns = {groups.COLUMNS.get(prop, prop): value for _, prop, value in values}
-        groups.add(session, name, columns, now=time.time())
+        groups.add(session, name, {**columns, "created_at": time.time()})
+        removed.finish_moves(session, head().data)
         head().data.make_group(name)
     return _record(name), 201
 
@@ -57,9 +58,11 @@ def change(name: str) -> Group:
 @allow(Role.ADMIN)
 def remove(name: str) -> Removed:
     with audited("remove", f"group:{name}") as session:
-        groups.remove(session, name)
-    head().data.discard(head().data.group(name))
-    return Removed(name)
+        row = removed.remove_group(session, caller(), name, now=time.time())
+    with head().database.write() as session:
+        removed.finish_moves(session, head().data)
+    head().quotas.forget(row.domain)
+    return Removed(name, trash.record(row, head().settings.trash_days))
 
 
 def _record(name: str) -> Group:

@@ -19,6 +19,7 @@ from pit_server.api.http.context import (
 )
 from pit_server.api.http.guard import Role, allow, caller
 from pit_server.db.database import notify_after_commit
+from pit_server.services.files import removed, trash
 from pit_server.services.jobs import jobs, records, user_variables
 from pit_server.services.jobs.submission import accept_submission, check_submission
 from pit_server.services.properties import read_all
@@ -103,9 +104,8 @@ def change(number: int) -> JobRecord:
 @allow(Role.USER)
 def remove(number: int) -> JobRemoved:
     with audited("remove", f"job:{number}") as session:
-        jobs.remove(session, caller(), number, now=time.time())
-    head().data.discard(head().data.job(number))
-    return JobRemoved(number)
+        row = removed.remove_job(session, caller(), number, now=time.time())
+    return JobRemoved(number, trash.record(row, head().settings.trash_days))
 
 
 @blueprint.put("/<int:number>/groups/<group>")

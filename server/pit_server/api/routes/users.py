@@ -9,6 +9,7 @@ from pit_protocol.answers.users import Removed, User, UserList
 from pit_server.api.http.audited import audited, describe_values
 from pit_server.api.http.context import given_properties, head
 from pit_server.api.http.guard import Role, allow, caller
+from pit_server.services.files import removed, trash
 from pit_server.services.properties import Property, read_all
 from pit_server.services.users import accounts, groups, permissions
 from pit_server.services.users.permissions import Action
@@ -56,9 +57,8 @@ def change(name: str) -> User:
 def remove(name: str) -> Removed:
     with audited("remove", f"user:{_named(name)}") as session:
         user = accounts.find(session, caller(), name, lock=True)
-        accounts.remove(session, caller(), user, now=time.time())
-    head().data.discard(head().data.home(user.name))
-    return Removed(user.name)
+        row = removed.remove_user(session, caller(), user, now=time.time())
+    return Removed(user.name, trash.record(row, head().settings.trash_days))
 
 
 @blueprint.put("/<name>/groups/<group>")

@@ -1,83 +1,132 @@
-"""The trash: removed files, which can be restored until they are deleted."""
+"""The trash: what was removed, and can be restored until it is deleted for good.
 
-import secrets
+Each step is recorded before it is done, and finished or dropped at the head's next start.
+"""
+
+import os
 import shutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from sqlalchemy import ColumnElement, Text, cast, literal, or_, select
+from sqlalchemy import ColumnElement, Text, cast, delete, literal, or_, select
 from sqlalchemy.orm import Session
 
 from pit_protocol.answers.files import TrashEntry
 from pit_protocol.durations import DAY_S
-from pit_protocol.paths import name_fields, quote_path, unquote_path
+from pit_protocol.paths import name_fields, unquote_path
 from pit_protocol.problem import Problem
+from pit_server.db.database import Database
 from pit_server.db.models import Discard, Group, Job
-from pit_server.services.files import domains
+from pit_server.services.files import domains, removed
 from pit_server.services.files.domains import Place
+from pit_server.services.files.removed import Kind
 from pit_server.services.users.groups import of_user
 from pit_server.services.users.tokens import Caller
 from pit_server.store.data_root import DataRoot
 
 MOST = 1000  # entries of one answer
 
-
-def note(session: Session, domain: str, path: str, place: str, actor: str, *, now: float) -> Discard:
-    """Record what goes to the trash; the caller moves it next, and a rollback undoes the record."""
-    row = Discard(domain=domain, path=quote_path(path), place=place, actor=actor, at=now)
-    session.add(row)
-    session.flush()
-    return row
+Open = Callable[[], AbstractContextManager[Session]]
 
 
-def discard(session: Session, data: DataRoot, place: Place, path: str, actor: str, *, now: float) -> Discard:
-    """Move a file or directory of a domain to the trash."""
+def discard(
+    write: Open, database: Database, data: DataRoot, place: Place, path: str, actor: str, *, now: float
+) -> Discard:
+    """Move a file or directory of a domain to the trash; `write` opens the transaction that records it."""
     with place.open() as domain:
         domain.entry(path)
-        name = f"{place.name.replace(':', '-')}-{int(now)}-{secrets.token_hex(6)}"
-        row = note(session, place.name, path, name, actor, now=now)
-        domain.move_out(path, data.trash / name)
+        with write() as session:
+            row = removed.note(session, place.name, actor, now=now, path=path)
+        try:
+            domain.move_out(path, data.trash / row.place)
+        except BaseException:
+            with database.write() as session:
+                session.execute(delete(Discard).where(Discard.id == row.id))
+            raise
     return row
 
 
 def restore(session: Session, caller: Caller, data: DataRoot, number: int) -> Discard:
     """Move something back to where it was; a Problem if something else is there now."""
     row = _find(session, caller, data, number)
-    source = data.trash / row.place
-    if not source.exists() and not source.is_symlink():
-        raise Problem("gone", f"trash {number} has been deleted", status=410)
-    path = unquote_path(row.path)
-    if path:
-        with domains.find(session, caller, data, row.domain).open() as domain:
-            domain.move_in(source, path)
+    if row.kind != Kind.FILES:
+        removed.restore(session, data, row)
     else:
-        _put_back(source, data.job(int(row.domain.partition(":")[2])), row.domain)
+        _restore_files(session, caller, data, row)
     session.delete(row)
     session.flush()
     return row
 
 
-def records(session: Session, caller: Caller, data: DataRoot) -> list[TrashEntry]:
-    """What the caller may restore, the newest first."""
-    query = select(Discard).order_by(Discard.id.desc()).limit(MOST)
-    rows = session.execute(query if caller.is_admin else query.where(_is_ones_own(caller))).scalars()
-    return [record(row) for row in rows if _may(session, caller, data, row)]
+def _restore_files(session: Session, caller: Caller, data: DataRoot, row: Discard) -> None:
+    source = data.trash / row.place
+    if not os.path.lexists(source):
+        raise Problem("gone", f"trash {row.id} has been deleted", status=410)
+    if path := unquote_path(row.path):
+        with domains.find(session, caller, data, row.domain).open() as domain:
+            domain.move_in(source, path)
+    else:
+        _put_back(source, data.job(int(row.domain.partition(":")[2])), row.domain)
 
 
-def record(row: Discard) -> TrashEntry:
-    fields = name_fields(unquote_path(row.path))
-    return TrashEntry(id=row.id, domain=row.domain, **fields, by=row.actor, at=row.at)
-
-
-def sweep(session: Session, data: DataRoot, days: int, *, now: float) -> list[Path]:
-    """Drop records older than `days`; returns the paths to delete after the commit."""
-    old = session.execute(select(Discard).where(Discard.at < now - days * DAY_S)).scalars().all()
-    for row in old:
-        session.delete(row)
+def purge(session: Session, caller: Caller, data: DataRoot, number: int) -> Discard:
+    """Decide that an entry is deleted for good; `delete_purged` does it after the commit."""
+    row = _find(session, caller, data, number)
+    removed.scrub(session, row)
     session.flush()
-    return [data.trash / row.place for row in old]
+    return row
 
 
-def delete(place: Path) -> None:
+def purge_old(session: Session, days: int, *, now: float) -> None:
+    """The same for everything that is in the trash for more than `days`."""
+    is_old = (Discard.at < now - days * DAY_S) & Discard.is_purged.is_(False)
+    for row in session.execute(select(Discard).where(is_old)).scalars().all():
+        removed.scrub(session, row)
+    session.flush()
+
+
+def delete_purged(database: Database, data: DataRoot) -> None:
+    """Delete the files of purged entries, and then the entries."""
+    with database.read() as session:
+        rows = session.execute(select(Discard).where(Discard.is_purged)).scalars().all()
+    for row in rows:
+        places = removed.places(data, row)
+        for place in places:
+            delete_files(place)
+        if not any(os.path.lexists(place) for place in places):
+            with database.write() as session:
+                session.execute(delete(Discard).where(Discard.id == row.id))
+
+
+def settle(database: Database, data: DataRoot, *, before: float) -> None:
+    """Finish or drop what a head that was killed before that time had begun."""
+    with database.write() as session:
+        removed.finish_moves(session, data)
+        begun = (Discard.kind == Kind.FILES) & Discard.is_purged.is_(False) & (Discard.at < before)
+        for row in session.execute(select(Discard).where(begun)).scalars().all():
+            if not os.path.lexists(data.trash / row.place) and os.path.lexists(_origin(data, row)):
+                session.delete(row)  # it was not moved yet, or is back already
+    delete_purged(database, data)
+
+
+def records(session: Session, caller: Caller, data: DataRoot, days: int) -> list[TrashEntry]:
+    """What the caller may restore, the newest first."""
+    query = select(Discard).where(Discard.is_purged.is_(False)).order_by(Discard.id.desc()).limit(MOST)
+    rows = session.execute(query if caller.is_admin else query.where(_is_ones_own(caller))).scalars()
+    return [record(row, days) for row in rows if _may(session, caller, data, row)]
+
+
+def record(row: Discard, days: int) -> TrashEntry:
+    """An entry as the API shows it; it stays for that many days, 0: for ever."""
+    fields = name_fields(unquote_path(row.path))
+    until = row.at + days * DAY_S if days else None
+    return TrashEntry(
+        id=row.id, domain=row.domain, **fields, by=row.actor, at=row.at, kind=row.kind, until=until
+    )
+
+
+def delete_files(place: Path) -> None:
     """Delete a file or a directory, without following links."""
     if place.is_dir() and not place.is_symlink():
         shutil.rmtree(place, ignore_errors=True)
@@ -86,8 +135,8 @@ def delete(place: Path) -> None:
 
 
 def _find(session: Session, caller: Caller, data: DataRoot, number: int) -> Discard:
-    row = session.get(Discard, number)
-    if row is None or not _may(session, caller, data, row):
+    row = session.get(Discard, number, with_for_update=True)
+    if row is None or row.is_purged or not _may(session, caller, data, row):
         raise Problem(
             "no_such_trash",
             f"there is no entry {number} in the trash",
@@ -106,11 +155,20 @@ def _is_ones_own(caller: Caller) -> ColumnElement[bool]:
 
 def _may(session: Session, caller: Caller, data: DataRoot, row: Discard) -> bool:
     """Whether the caller may write where it was; owner and admins may restore a job's directory."""
+    if row.kind != Kind.FILES:
+        return removed.may_restore(session, caller, row)
     try:
         place = domains.find(session, caller, data, row.domain)
     except Problem:
         return False
     return place.may_write or caller.is_admin or place.owner == caller.name
+
+
+def _origin(data: DataRoot, row: Discard) -> Path:
+    """Where files were, as far as names can tell."""
+    kind, _, name = row.domain.partition(":")
+    directory = {"user": "home", "group": "groups", "job": "jobs"}.get(kind, kind)
+    return data.root / directory / name / unquote_path(row.path)
 
 
 def _put_back(source: Path, target: Path, name: str) -> None:

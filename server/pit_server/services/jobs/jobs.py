@@ -3,7 +3,7 @@
 import os
 import stat
 
-from sqlalchemy import insert, select
+from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from pit_protocol.job_options import JobOptions
@@ -11,7 +11,7 @@ from pit_protocol.problem import Problem
 from pit_protocol.states import JobState, KilledBy, Outcome
 from pit_protocol.wire import MAX_NUMBER, from_json
 from pit_server.db.database import notify_after_commit
-from pit_server.db.models import Job, JobGroup
+from pit_server.db.models import Event, Job, JobGroup, Process, Sample
 from pit_server.services.jobs import lifecycle
 from pit_server.services.properties import Property, read_some_text, read_yes_no
 from pit_server.services.users import access, groups, permissions
@@ -48,9 +48,31 @@ def remove(session: Session, caller: Caller, number: int, *, now: float) -> None
             "not_ended", f"job {number} is still {job.state}", f"`pit stop {number}` first", status=409
         )
     job.removed_at = now
-    job.variables = {}  # it cannot be rerun, so nobody needs the secrets
     session.flush()
     notify_after_commit(session, STATUS, job_topic(number))
+
+
+def restore(session: Session, number: int) -> None:
+    """Undo a removal: the job is as it was."""
+    session.execute(update(Job).where(Job.id == number).values(removed_at=None))
+    notify_after_commit(session, STATUS, job_topic(number))
+
+
+def scrub(session: Session, number: int) -> None:
+    """Delete for good what the database has of a removed job.
+
+    Its row stays without content: its processes may still hold resources of a silent node.
+    """
+    session.execute(delete(JobGroup).where(JobGroup.job_id == number))
+    session.execute(delete(Event).where(Event.job_id == number))
+    processes = select(Process.id).where(Process.job_id == number)
+    session.execute(delete(Sample).where(Sample.process_id.in_(processes)))
+    nothing = dict.fromkeys(("remote", "remote_name", "branch", "commit_hash", "committed_hash", "base_hash"))
+    session.execute(
+        update(Job)
+        .where(Job.id == number)
+        .values(title="", reason="", options={}, variables={}, store_id=None, **nothing)
+    )
 
 
 def share(session: Session, caller: Caller, number: int, group_name: str) -> bool:

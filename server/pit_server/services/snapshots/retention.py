@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from sqlalchemy import select
+from sqlalchemy import Text, cast, literal, or_, select
 
 from pit_protocol.durations import DAY_S
 from pit_protocol.problem import Problem
 from pit_protocol.states import JobState
 from pit_server.db.database import Database
-from pit_server.db.models import Job
+from pit_server.db.models import Discard, Job
 from pit_server.services.snapshots import lfs_gc
 from pit_server.services.snapshots.sources import Sources
 from pit_server.store import pack_uploads
@@ -63,6 +63,8 @@ class Retention:
     def _needed(self, now: float) -> Needed:
         needed = Needed()
         days = self._sources.settings.snapshot_days
+        entry = (Discard.kind == "job") & Discard.is_purged.is_(False)
+        is_in_trash = (literal("job:") + cast(Job.id, Text)).in_(select(Discard.domain).where(entry))
         with self._database.read() as session:
             rows = session.execute(
                 select(
@@ -75,7 +77,7 @@ class Retention:
                     Job.base_hash,
                     Job.state,
                     Job.since,
-                ).where(Job.removed_at.is_(None), Job.store_id.is_not(None))
+                ).where(or_(Job.removed_at.is_(None), is_in_trash), Job.store_id.is_not(None))
             ).all()
         for row in rows:
             is_old = row.state == JobState.ENDED and row.since < now - days * DAY_S

@@ -127,8 +127,11 @@ def set_properties(
     session.flush()
 
 
-def remove(session: Session, caller: Caller, user: User, *, now: float) -> None:
-    """Remove an account: its tokens are revoked, its jobs stay, its name stays taken."""
+def remove(session: Session, caller: Caller, user: User, *, now: float) -> dict[str, Any]:
+    """Remove an account: its tokens are revoked, its jobs stay, its name stays taken.
+
+    Returns what `restore` needs to bring it back.
+    """
     if user.id == caller.user_id:
         raise Problem("own_account", "you cannot remove your own account", "another admin can", status=409)
     _check_not_last_admin(session, user)
@@ -139,11 +142,36 @@ def remove(session: Session, caller: Caller, user: User, *, now: float) -> None:
         why = f"{names.jobs(numbers)} not ended"
         raise names.in_use(f"user {user.name}", why, f"`pit stop {numbers[0]}` …")
     tokens.revoke_all(session, user_id=user.id)
-    secrets.delete_all(session, user.id)
-    session.execute(update(Job).where(Job.user_id == user.id).values(variables={}))
+    rows = session.execute(select(Membership).where(Membership.user_id == user.id)).scalars()
+    record = {
+        "active": user.is_active,
+        "admin": user.is_admin,
+        "groups": [[row.group_id, row.autoshares] for row in rows],
+    }
     session.execute(delete(Membership).where(Membership.user_id == user.id))
     user.is_active = user.is_admin = False
-    user.password_hash, user.removed_at = None, now
+    user.removed_at = now
+    session.flush()
+    return record
+
+
+def restore(session: Session, name: str, record: dict[str, Any]) -> None:
+    """Undo a removal, with the memberships in groups that are still there; tokens stay revoked."""
+    user = session.execute(select(User).where(User.name == name)).scalar_one()
+    user.removed_at, user.is_active, user.is_admin = None, record["active"], record["admin"]
+    there = set(session.execute(select(Group.id)).scalars())
+    for group_id, autoshares in record["groups"]:
+        if group_id in there:
+            session.add(Membership(user_id=user.id, group_id=group_id, autoshares=autoshares))
+    session.flush()
+
+
+def scrub(session: Session, name: str) -> None:
+    """Delete the secrets of a removed account for good; its name stays taken."""
+    user = session.execute(select(User).where(User.name == name)).scalar_one()
+    secrets.delete_all(session, user.id)
+    session.execute(update(Job).where(Job.user_id == user.id).values(variables={}))
+    user.password_hash = None
     session.flush()
 
 

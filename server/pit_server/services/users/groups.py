@@ -35,6 +35,7 @@ PROPERTIES = (
     Property("quota", read_size_mib),
 )
 COLUMNS = {"quota": "quota_mib"}
+RECORDED = ("id", "title", "created_at", "gid", "quota_mib")  # of a group in the trash
 
 
 def variable_of(group: str) -> str:
@@ -42,7 +43,7 @@ def variable_of(group: str) -> str:
     return f"{re.sub('[^A-Z0-9]', '_', group.upper())}_GROUP_DIR"
 
 
-def add(session: Session, name: str, values: dict[str, Any], *, now: float) -> Group:
+def add(session: Session, name: str, values: dict[str, Any]) -> Group:
     """Add a group; its environment variable must be unique, too."""
     names.check_name("group", name)
     cluster.lock(session)  # two concurrent ones must not get the same variable
@@ -57,7 +58,7 @@ def add(session: Session, name: str, values: dict[str, Any], *, now: float) -> G
                 status=409,
             )
     unix_ids.check_free(session, values.get("gid"))
-    group = Group(name=name, created_at=now, **values)
+    group = Group(name=name, **values)
     session.add(group)
     session.flush()
     return group
@@ -71,8 +72,12 @@ def find(session: Session, name: str, *, lock: bool = False) -> Group:
     return group
 
 
-def remove(session: Session, name: str) -> None:
-    """Remove a group without members and without nodes reserved for it; jobs are no longer shared with it."""
+def remove(session: Session, name: str) -> dict[str, Any]:
+    """Remove a group without members and without nodes reserved for it; jobs are no longer shared with it.
+
+    Returns what `restore` needs to bring it back.
+    """
+    cluster.lock(session)  # a directory of its name is either its own or that of a new group
     group = find(session, name, lock=True)
     members = _members(session)[group.id]
     kept = _kept(session)[group.id]
@@ -88,12 +93,31 @@ def remove(session: Session, name: str) -> None:
             f"reserved for it are {names.some(kept)}",
             f"`pit remove-group node:{kept[0]} {name}` …",
         )
+    shared = session.execute(select(JobGroup.job_id).where(JobGroup.group_id == group.id)).scalars()
+    record = {"jobs": list(shared), **{name: getattr(group, name) for name in RECORDED}}
     session.execute(delete(JobGroup).where(JobGroup.group_id == group.id))
     # A later group of the same name must not get what this one has in the trash.
-    left = Discard.domain == f"group:{name}"
-    session.execute(update(Discard).where(left).values(domain=f"removed:{name}"))
+    left = (Discard.domain == f"group:{name}") & (Discard.kind == "files")
+    session.execute(update(Discard).where(left).values(domain=removed_domain(name, record)))
     session.delete(group)
     session.flush()
+    return record
+
+
+def restore(session: Session, name: str, record: dict[str, Any]) -> None:
+    """Undo a removal; a Problem if there is another group of the name or with its number by now."""
+    group = add(session, name, {column: record[column] for column in RECORDED})
+    if record["jobs"]:
+        rows = [{"job_id": number, "group_id": group.id} for number in record["jobs"]]
+        session.execute(insert(JobGroup), rows)
+    theirs = Discard.domain == removed_domain(name, record)
+    session.execute(update(Discard).where(theirs).values(domain=f"group:{name}"))
+    session.flush()
+
+
+def removed_domain(name: str, record: dict[str, Any]) -> str:
+    """The domain of files that a removed group has in the trash."""
+    return f"removed:{name}:{record['id']}"
 
 
 def add_member(session: Session, user_id: int, group: Group) -> bool:
