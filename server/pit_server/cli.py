@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from pit_protocol import __version__
 from pit_protocol.durations import DAY_S
 from pit_protocol.problem import Problem
+from pit_server import install as service
 from pit_server import tls
 from pit_server.app import create_head
 from pit_server.context import Head
@@ -119,6 +120,23 @@ def connect(home: Path) -> None:
     Example: pit-head connect --home /srv/pit > .pitconnect.txt
     """
     click.echo(tls.connect_text(_settings(home)), nl=False)
+
+
+@cli.command()
+@home_option
+@click.option("--print", "only_print", is_flag=True, help="Print the unit and change nothing.")
+def install(home: Path, only_print: bool) -> None:
+    """Make the head a systemd service that starts with the machine; it runs as the owner of its home.
+
+    Example: pit-head install --home /srv/pit
+    """
+    settings = _settings(home)
+    if only_print:
+        click.echo(service.render_unit(settings.home), nl=False)
+        return
+    file = service.install(settings.home)
+    click.echo(f"{file} is installed, and the head has been started as {service.owner(settings.home)}")
+    click.echo("`journalctl -u pit-head` shows its log, with its URL and the setup code for the first user")
 
 
 def _user(session: Session, name: str, *, is_admin: bool) -> int:

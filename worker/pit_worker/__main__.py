@@ -65,7 +65,7 @@ def _run(given: argparse.Namespace) -> int:
 def _join(given: argparse.Namespace) -> int:
     config = _config(given)
     joined = join.join(given.url, given.pin, config, given.address, force=given.force)
-    command = " ".join(install.own_command() if install.own_command()[1:] else ["pit-worker"])
+    command = " ".join(install.SERVICE.command if install.SERVICE.command[1:] else ["pit-worker"])
     where = f" --config {shlex.quote(str(config))}"
     run = f"{command} run{'' if config == settings.default_config() else where}"
     _say(f"this machine is node {joined.node} of cluster {joined.cluster}; its settings are in {config}")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from pit_protocol.system import systemd as service
 from pit_worker.__main__ import main
 from pit_worker.admin import install
 
@@ -24,8 +25,8 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "bin/systemctl").write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/told\n')
     (tmp_path / "bin/systemctl").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
-    monkeypatch.setattr(install, "UNITS", tmp_path / "units")
-    monkeypatch.setattr(install, "BOOTED", tmp_path)
+    monkeypatch.setattr(service, "UNITS", tmp_path / "units")
+    monkeypatch.setattr(service, "BOOTED", tmp_path)
     monkeypatch.setattr("os.geteuid", lambda: 0)
     return tmp_path
 
@@ -65,7 +66,7 @@ def test_the_program_that_installs_is_the_one_that_is_started(
 def test_without_systemd_it_says_so(
     systemd: Path, config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setattr(install, "BOOTED", systemd / "nothing")
+    monkeypatch.setattr(service, "BOOTED", systemd / "nothing")
     assert main(["install", "--config", str(config)]) == 1
     assert "does not run systemd; `pit-worker install --print` prints" in capsys.readouterr().err
 
