@@ -37,8 +37,9 @@ def command(
 ) -> Exit:
     """Print the log of job NUMBER and follow it until the job has ended.
 
-    Ctrl-C leaves the job running (exit code 130). Colours are kept on a terminal only, other
-    control characters are shown escaped; of a line that redraws itself, its last state is shown.
+    Ctrl-C leaves the job running (exit code 130). Unfinished lines, such as progress bars, are
+    redrawn on a terminal; in a pipe, a new version comes at most once per second. Colours are kept
+    on a terminal only, other control characters are shown escaped.
     """
     filters = {"tail": tail, "process": process, "since": since}
     with open_head() as head:

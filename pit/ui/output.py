@@ -27,6 +27,16 @@ def has_colour() -> bool:
     return is_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
+def can_redraw() -> bool:
+    """Whether lines that were printed can be printed over."""
+    return is_terminal() and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def show_part(text: str) -> None:
+    """Like `show`, without a newline at the end."""
+    click.echo(text, color=True, nl=False)
+
+
 def show(text: str) -> None:
     """Print a result; the text must be sanitized."""
     # `color=True`: callers decide about colour, so click must not strip it.

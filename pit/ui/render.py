@@ -35,7 +35,15 @@ def snapshot_pairs(record: JobRecord) -> list[tuple[str, str]]:
 
 
 def log_line(line: LogLine, *, colour: bool) -> str:
-    where = f"[{local_time(line.at)}] [{sanitize(line.source)}]"
+    return _log_line(f"[{local_time(line.at)}] [{sanitize(line.source)}]", line, colour=colour)
+
+
+def log_source(line: LogLine, *, colour: bool) -> str:
+    """A log line without its time."""
+    return _log_line(f"[{sanitize(line.source)}]", line, colour=colour)
+
+
+def _log_line(where: str, line: LogLine, *, colour: bool) -> str:
     text = sanitize_log(line.text, colour=colour)
     return f"\x1b[2m{where}\x1b[0m {text}" if colour else f"{where} {text}"
 

@@ -1,7 +1,9 @@
 """Escape control characters in untrusted text: no title or log line may control the user's terminal."""
 
 import re
+from collections.abc import Iterator
 
+_ERASE = re.compile(r"\x1b\[[0-2]?K")  # progress bars clear the line that they rewrite
 _SGR = re.compile(r"\x1b\[[0-9;:]*m")
 # C0 without tab, DEL and C1; bidi controls, which change how text reads; separators that some
 # terminals treat as line ends; lone surrogates, which no stream can encode.
@@ -21,17 +23,23 @@ def sanitize_lines(text: object) -> str:
 
 def sanitize_log(text: str, *, colour: bool) -> str:
     """A log line as a terminal would show it in the end; with `colour`, keep colour sequences."""
-    text = _last_segment(text)
+    text = _ERASE.sub("", _last_segment(text))
     if not colour:
         return sanitize(_SGR.sub("", text))
-    pieces: list[str] = []
+    pieces = [piece if is_colour else sanitize(piece) for piece, is_colour in split_colour(text)]
+    return "".join((*pieces, _RESET)) if len(pieces) > 1 else "".join(pieces)
+
+
+def split_colour(text: str) -> Iterator[tuple[str, bool]]:
+    """The text in pieces, and whether each is a colour sequence."""
     position = 0
     for match in _SGR.finditer(text):
-        pieces += (sanitize(text[position : match.start()]), match.group())
+        if match.start() > position:
+            yield text[position : match.start()], False
+        yield match.group(), True
         position = match.end()
-    if not pieces:
-        return sanitize(text)
-    return "".join((*pieces, sanitize(text[position:]), _RESET))
+    if position < len(text):
+        yield text[position:], False
 
 
 def _last_segment(text: str) -> str:

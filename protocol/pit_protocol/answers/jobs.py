@@ -109,16 +109,18 @@ class Status(Answer, frozen=True):
     unapproved: list[str] = field(default_factory=list)  # users who wait for approval; for admins alone
 
 
-class LogLine(Answer, frozen=True):
+class LogLine(Answer, frozen=True, omit_defaults=True):
     at: Float
     source: str  # `head`, `prepare` or `worker <rank>`
-    text: str
+    text: str  # its last version, where it was rewritten after a carriage return
+    unfinished: bool = False  # it has no newline yet
 
 
 class LogBatch(Answer, frozen=True):
     lines: list[LogLine]
     cursor: str  # opaque; the next batch begins there
     ended: bool  # no more lines will come after these
+    unfinished: list[LogLine] = field(default_factory=list)  # those that have changed since the cursor
 
 
 class ProcessUsage(Answer, frozen=True):

@@ -4,24 +4,37 @@ The size of `<name>.log` defines what has arrived. Times are written first: a he
 two writes leaves an extra time, which does no harm, and never bytes without a time.
 """
 
+import io
 import os
+import re
 import struct
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
 from pit_server.store.data_root import DataRoot
+from pit_server.store.log_lines import split
 
 STAMP = struct.Struct(">Qd")  # offset, seconds
-MAX_LINE = 16 * 1024  # a longer line is shown in pieces
+BLOCK = 256 * 1024
+_BREAK = re.compile(rb"\n|\r+(?=[^\r\n])")  # what ends a line, or a version of one
 
 
-@dataclass(frozen=True)
-class Line:
-    at: float
+class Line(NamedTuple):
+    at: float  # when its last version began to arrive
     text: bytes
+    start: int  # of its last version
     end: int  # offset after it, where reading continues
+
+
+class Portion(NamedTuple):
+    """What a stream has from an offset on."""
+
+    lines: list[Line]
+    unfinished: Line | None  # the last version of the line that has no end yet
+    position: int  # where reading continues
+    is_complete: bool  # there was no more
 
 
 class LogStream:
@@ -58,43 +71,59 @@ class LogStream:
         except FileNotFoundError:
             return  # a process without output
 
-    def lines(self, offset: int, limit: int, *, is_final: bool) -> list[Line]:
-        """Whole lines from `offset` on, of at most `limit` bytes; an unterminated last line only if final."""
-        try:
-            with self._bytes.open("rb") as file:
-                file.seek(offset)
-                data = file.read(limit + 1)
-        except FileNotFoundError:
-            return []
-        at_end = is_final and len(data) <= limit
-        stamps = self._stamps(offset)
-        time = next(stamps, (0, 0.0))
-        following = next(stamps, None)
-        result = []
-        position = 0
-        for piece in _pieces(data[:limit], at_end=at_end):
-            while following is not None and following[0] <= offset + position:
-                time, following = following, next(stamps, None)
-            position += len(piece)
-            result.append(Line(time[1], piece.removesuffix(b"\n"), offset + position))
-        return result
+    def read(self, offset: int, limit: int, *, is_final: bool, until: int | None = None) -> Portion:
+        """Lines from `offset` on, of about `limit` bytes; of the first one as much as it takes.
+
+        The bytes of earlier versions count, but are not kept. If final, an unterminated last line is a line.
+        `until` hides what is after that offset.
+        """
+        lines: list[Line] = []
+        position, rest, scanned = offset, b"", 0
+        times = _Times(self._stamps(offset))
+        with self._open() as file:
+            file.seek(offset)
+            is_complete = False
+            while not is_complete and not (lines and scanned >= limit):
+                asked = min(BLOCK, limit)
+                if until is not None:
+                    asked = min(asked, max(until - position - len(rest), 0))
+                block = file.read(asked)
+                scanned += len(block)
+                is_complete = len(block) < asked or not asked
+                data = rest + block
+                spans, rest_at = split(data, is_last=is_final and is_complete)
+                lines += [
+                    Line(times.at(position + span.start), data[span.start : span.stop],
+                         position + span.start, position + span.end)
+                    for span in spans
+                ]  # fmt: skip
+                position, rest = position + rest_at, data[rest_at:]
+        unfinished = None
+        if text := rest.rstrip(b"\r"):
+            unfinished = Line(times.at(position), text, position, position + len(rest))
+        return Portion(lines, unfinished, position, is_complete)
+
+    def pread(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes from `offset` on, exactly as they were written."""
+        with self._open() as file:
+            file.seek(offset)
+            return file.read(size)
 
     def tail_offset(self, count: int) -> int:
         """Where the last `count` lines begin."""
         size = position = self.size()
         found = 0
         while position > 0:
-            step = min(MAX_LINE, position)
+            step = min(BLOCK, position)
             position -= step
-            with self._bytes.open("rb") as file:
-                file.seek(position)
-                block = file.read(step)
-            for index in range(len(block) - 1, -1, -1):
-                # The newline at the end of the stream begins no line.
-                if block[index] == 10 and position + index + 1 < size:
-                    found += 1
-                    if found == count:
-                        return position + index + 1
+            block = self.pread(position, step)
+            # The newline at the end of the stream begins no line.
+            index = block.rfind(b"\n", 0, step - 1 if position + step == size else step)
+            while index >= 0:
+                found += 1
+                if found == count:
+                    return position + index + 1
+                index = block.rfind(b"\n", 0, index)
         return 0
 
     def offset_at(self, time: float) -> int:
@@ -106,13 +135,16 @@ class LogStream:
         return self._line_start(self._stamp(low)[0]) if low < self._count() else self.size()
 
     def _line_start(self, offset: int) -> int:
-        """The start of the first line at or after `offset`."""
-        with self._bytes.open("rb") as file:
-            file.seek(max(offset - 1, 0))
-            if offset > 0:
-                while (line := file.readline(MAX_LINE)) and not line.endswith(b"\n"):
-                    pass
-            return file.tell()
+        """The start of the first line, or new version of a line, at or after `offset`."""
+        position = max(offset - 1, 0)
+        while offset > 0 and (block := self.pread(position, BLOCK)):
+            if found := _BREAK.search(block):
+                return position + found.end()
+            # A return at the end may be one half of `\r\n`.
+            position += len(block.rstrip(b"\r")) or len(block)
+            if len(block) < BLOCK:
+                return self.size()
+        return position
 
     def _write(self, data: bytes, at: float, offset: int) -> None:
         try:
@@ -127,6 +159,12 @@ class LogStream:
             times.write(STAMP.pack(offset, at))
         with self._bytes.open("ab") as file:
             file.write(data)
+
+    def _open(self) -> BinaryIO:
+        try:
+            return self._bytes.open("rb")
+        except FileNotFoundError:
+            return io.BytesIO()  # nothing has arrived yet
 
     def _count(self) -> int:
         try:
@@ -155,6 +193,20 @@ class LogStream:
                 yield STAMP.unpack(record)
 
 
+class _Times:
+    """When bytes arrived, asked with rising offsets."""
+
+    def __init__(self, stamps: Iterator[tuple[int, float]]) -> None:
+        self._stamps = stamps
+        self._time = next(stamps, (0, 0.0))[1]
+        self._next = next(stamps, None)
+
+    def at(self, offset: int) -> float:
+        while self._next is not None and self._next[0] <= offset:
+            self._time, self._next = self._next[1], next(self._stamps, None)
+        return self._time
+
+
 def process_log(data: DataRoot, job: int, attempt: int, group: int, index: int) -> LogStream:
     """The output of one process."""
     return LogStream(data.logs(job), f"{attempt}-{group}.{index}")
@@ -163,16 +215,3 @@ def process_log(data: DataRoot, job: int, attempt: int, group: int, index: int) 
 def preparation_log(data: DataRoot, job: int, attempt: int) -> LogStream:
     """What the head logs while it prepares a job."""
     return LogStream(data.logs(job), f"{attempt}-prepare")
-
-
-def _pieces(data: bytes, *, at_end: bool) -> Iterator[bytes]:
-    """Lines with their newline; overlong ones in pieces; an unterminated last one only at the end."""
-    start = 0
-    while start < len(data):
-        newline = data.find(b"\n", start, start + MAX_LINE)
-        if newline < 0:
-            if len(data) - start < MAX_LINE and not at_end:
-                return
-            newline = min(start + MAX_LINE, len(data)) - 1
-        yield data[start : newline + 1]
-        start = newline + 1

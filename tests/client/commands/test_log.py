@@ -1,5 +1,6 @@
 """Following a log: each line once, whatever happens to the connection."""
 
+import json
 import os
 import signal
 import subprocess
@@ -86,6 +87,45 @@ def test_no_follow_ends_while_the_job_runs(logged: StubHead, pit_command: Pit) -
 def test_lines_are_sanitized(logged: StubHead, pit_command: Pit) -> None:
     logged.logs[12] = lines("\x1b[31mred\x1b[0m", "\x1b]0;owned\x07", "10%\r90%\r")
     assert shown(pit_command("log", "12").stdout) == ["red", "\\x1b]0;owned\\x07", "90%"]
+
+
+def test_a_pipe_gets_the_versions_of_an_unfinished_line_and_its_end(
+    logged: StubHead, pit_command: Pit
+) -> None:
+    logged.unfinished[12] = [lines("10%")]
+    ended = first(lambda: logged.logs[12].extend(lines("100%")))
+    logged.misbehave("GET", "/jobs/12/log", *[first(lambda: None)] * 3, ended)
+    result = pit_command("log", "12")
+    assert shown(result.stdout)[-2:] == ["10%", "100%"]
+
+
+def test_a_line_that_was_shown_unfinished_is_not_repeated_when_it_ends(
+    logged: StubHead, pit_command: Pit
+) -> None:
+    logged.unfinished[12] = [lines("loading ...")]
+    ended = first(lambda: logged.logs[12].extend(lines("loading ...", "loaded")))
+    logged.misbehave("GET", "/jobs/12/log", *[first(lambda: None)] * 3, ended)
+    assert shown(pit_command("log", "12").stdout)[-2:] == ["loading ...", "loaded"]
+
+
+def test_after_a_version_the_next_is_left_out_for_a_second(logged: StubHead, pit_command: Pit) -> None:
+    logged.unfinished[12] = [lines("10%")]
+    pit_command("log", "12")
+    *earlier, last = [call.query for call in logged.called("/jobs/12/log")]
+    assert all("unfinished" not in query for query in earlier)
+    assert last["unfinished"] == "no" and 0 < float(last["wait_s"]) <= 1
+
+
+def test_no_follow_ends_with_the_unfinished_lines(logged: StubHead, pit_command: Pit) -> None:
+    logged.jobs[12]["state"] = "running"
+    logged.unfinished[12] = [lines("10%"), lines("20%")]
+    assert shown(pit_command("log", "12", "--no-follow").stdout) == [*TEXTS, "20%"]
+
+
+def test_json_marks_unfinished_lines(logged: StubHead, pit_command: Pit) -> None:
+    logged.unfinished[12] = [lines("10%")]
+    printed = [json.loads(line) for line in pit_command("log", "12", "--json").stdout.splitlines()]
+    assert [line.get("unfinished", False) for line in printed] == [False] * 7 + [True]
 
 
 @pytest.mark.parametrize("arguments", [("--process", "1"), ("--since", "soon"), ("--tail", "x")])

@@ -36,7 +36,8 @@ def test_log_colours_are_removed_in_a_pipe() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"), [("10%\r50%\r100%\r", "100%"), ("\rdone", "done"), ("\r\r", ""), ("a\r\r", "a")]
+    ("text", "shown"),
+    [("10%\r50%\r100%\r", "100%"), ("\rdone", "done"), ("\r\r", ""), ("a\r\r", "a"), ("\r\x1b[K50%", "50%")],
 )
 def test_a_redrawn_line_shows_its_last_state(text: str, shown: str) -> None:
     assert sanitize_log(text, colour=False) == shown

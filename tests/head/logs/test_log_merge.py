@@ -7,8 +7,8 @@ import pytest
 
 from pit_server.context import Head
 from pit_server.services.logs import log_merge
-from pit_server.services.logs.cursor import render_cursor
-from pit_server.store.log_stream import MAX_LINE
+from pit_server.services.logs.cursor import Cursor, render_cursor
+from pit_server.store.log_lines import MAX_LINE
 from tests.support.clusters.head import NOW, ONE_DATABASE, Person, Worker, a_chunk, ended, running
 
 
@@ -102,6 +102,63 @@ def test_a_line_is_shown_when_it_is_whole_or_its_process_has_ended(
     assert of_workers(batch) == ["two"]
     worker.beat(ended(process, 0, log_size=13))
     assert of_workers(anna.log(number, cursor=batch["cursor"])) == ["three"]
+
+
+def unfinished(batch: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(line["source"], line["text"]) for line in batch["unfinished"]]
+
+
+def test_an_unfinished_line_is_shown_in_its_last_version(
+    worker: Worker, a_placed_job: Callable[..., int], anna: Person
+) -> None:
+    number = a_placed_job("2:[]")
+    first, second = worker.orders()
+    worker.beat(chunks=[a_chunk(first, b"one\n10%\r20%"), a_chunk(second, b"half a \xe2\x82")])
+    batch = anna.log(number)
+    assert of_workers(batch) == ["one"]
+    assert unfinished(batch) == [("worker 0", "20%"), ("worker 1", "half a ")]
+    assert anna.log(number, cursor=batch["cursor"])["unfinished"] == []
+    worker.beat(chunks=[a_chunk(first, b"\r30%", offset=11), a_chunk(second, b"\xac\n", offset=9)])
+    batch = anna.log(number, cursor=batch["cursor"])
+    assert (of_workers(batch), unfinished(batch)) == (["half a €"], [("worker 0", "30%")])
+    worker.beat(ended(first, 0, log_size=15))
+    assert of_workers(anna.log(number, cursor=batch["cursor"])) == ["30%"]
+
+
+def test_a_reader_may_leave_out_unfinished_lines_for_a_while(
+    worker: Worker, a_placed_job: Callable[..., int], anna: Person
+) -> None:
+    number = a_placed_job()
+    (process,) = worker.orders()
+    worker.beat(chunks=[a_chunk(process, b"10%")])
+    batch = anna.log(number)
+    worker.beat(chunks=[a_chunk(process, b"\r20%", offset=3)])
+    batch = anna.log(number, cursor=batch["cursor"], unfinished="no")
+    assert batch["unfinished"] == []
+    assert unfinished(anna.log(number, cursor=batch["cursor"])) == [("worker 0", "20%")]
+
+
+def test_an_unfinished_line_is_the_last_of_the_tail(
+    worker: Worker, a_placed_job: Callable[..., int], anna: Person
+) -> None:
+    number = a_placed_job()
+    (process,) = worker.orders()
+    worker.beat(chunks=[a_chunk(process, b"a\nb\n10%", at=4_000_000_000.0)])
+    batch = anna.log(number, tail=2)
+    assert ([line["text"] for line in batch["lines"]], unfinished(batch)) == (["b"], [("worker 0", "10%")])
+    assert anna.log(number, tail=1)["lines"] == []
+
+
+def test_a_long_poll_of_the_log_ends_with_a_new_version_of_a_line(
+    worker: Worker, a_placed_job: Callable[..., int], anna: Person, in_thread: Any
+) -> None:
+    number = a_placed_job()
+    (process,) = worker.orders()
+    worker.beat(chunks=[a_chunk(process, b"10%")])
+    cursor = anna.log(number)["cursor"]
+    held = in_thread(lambda: anna.log(number, cursor=cursor, wait_s=30))
+    worker.beat(chunks=[a_chunk(process, b"\r20%", offset=3)])
+    assert unfinished(held()) == [("worker 0", "20%")]
 
 
 def test_invalid_utf8_is_replaced(worker: Worker, a_placed_job: Callable[..., int], anna: Person) -> None:
@@ -243,7 +300,7 @@ def test_a_long_poll_of_the_log_ends_with_a_new_line(
 
 def test_an_invalid_cursor_is_refused(worker: Worker, a_placed_job: Callable[..., int], anna: Person) -> None:
     number = a_placed_job()
-    for cursor in ("x", "1.", "!", "gA", "-1", "_" * 20):
+    for cursor in ("x", "1.", "!", "gA", "-1", "_" * 20, "AA~", "AA~!"):
         answer = anna.get(f"/jobs/{number}/log", query_string={"cursor": cursor})
         assert (answer.status_code, answer.json["code"]) == (422, "bad_cursor"), cursor
 
@@ -254,4 +311,4 @@ def test_a_cursor_with_streams_of_other_jobs_shows_nothing_of_them(
     first = a_placed_job()
     worker.beat(chunks=[a_chunk(next(iter(worker.orders())), b"mine\n")])
     second = a_placed_job()
-    assert of_workers(anna.log(second, cursor=render_cursor(0, {first: 0, 999: 5}))) == []
+    assert of_workers(anna.log(second, cursor=render_cursor(Cursor(0, {first: 0, 999: 5})))) == []

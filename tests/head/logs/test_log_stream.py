@@ -1,12 +1,14 @@
 """Streams of output as files: every byte once, every line with its time."""
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pit_server.store.log_stream import MAX_LINE, STAMP, LogStream
+from pit_server.store.log_lines import MAX_LINE
+from pit_server.store.log_stream import STAMP, LogStream
 
 
 @pytest.fixture
@@ -15,7 +17,7 @@ def stream(tmp_path: Path) -> LogStream:
 
 
 def texts(stream: LogStream, offset: int = 0, *, limit: int = 1 << 20, is_final: bool = True) -> list[bytes]:
-    return [line.text for line in stream.lines(offset, limit, is_final=is_final)]
+    return [line.text for line in stream.read(offset, limit, is_final=is_final).lines]
 
 
 def content(tmp_path: Path) -> bytes:
@@ -30,7 +32,7 @@ def test_a_new_stream_is_empty(stream: LogStream) -> None:
 def test_lines_carry_the_time_at_which_they_began(stream: LogStream) -> None:
     stream.append(b"one\ntw", 10.0)
     stream.append(b"o\nthree\n", 20.0)
-    assert [(line.at, line.text, line.end) for line in stream.lines(0, 100, is_final=False)] == [
+    assert [(line.at, line.text, line.end) for line in stream.read(0, 100, is_final=False).lines] == [
         (10.0, b"one", 4),
         (10.0, b"two", 8),
         (20.0, b"three", 14),
@@ -45,7 +47,7 @@ def test_an_unterminated_last_line_is_shown_only_if_final(stream: LogStream) -> 
 
 def test_empty_lines_and_binary_bytes_are_kept(stream: LogStream) -> None:
     stream.append(b"\n\n\xff\xfe\0\r\n", 10.0)
-    assert texts(stream) == [b"", b"", b"\xff\xfe\0\r"]
+    assert texts(stream) == [b"", b"", b"\xff\xfe\0"]
 
 
 def test_an_overlong_line_comes_in_pieces_without_waiting_for_its_end(stream: LogStream) -> None:
@@ -55,13 +57,62 @@ def test_an_overlong_line_comes_in_pieces_without_waiting_for_its_end(stream: Lo
     assert [len(text) for text in texts(stream, 2 * MAX_LINE)] == [5, 4]
 
 
+def test_an_overlong_line_is_never_cut_inside_a_character(stream: LogStream) -> None:
+    text = "a" + "é€😀" * 9000
+    stream.append(text.encode(), 10.0)
+    shown = texts(stream)
+    assert len(shown) > 2
+    assert "".join(piece.decode() for piece in shown) == text
+
+
+def test_bytes_that_are_no_characters_are_cut_anywhere(stream: LogStream) -> None:
+    stream.append(b"\x80" * (2 * MAX_LINE + 1), 10.0)
+    assert [len(text) for text in texts(stream)] == [MAX_LINE, MAX_LINE, 1]
+
+
+def test_of_a_rewritten_line_the_last_version_is_shown(stream: LogStream) -> None:
+    stream.append(b"10%\r50%\r90%\r\ndos\r\n\rbar", 10.0)
+    assert texts(stream) == [b"90%", b"dos", b"bar"]
+
+
+def test_the_unfinished_line_is_known_and_reading_continues_at_its_last_version(stream: LogStream) -> None:
+    stream.append(b"one\n10%\r5", 10.0)
+    stream.append(b"0%\r", 20.0)
+    portion = stream.read(0, 100, is_final=False)
+    assert [line.text for line in portion.lines] == [b"one"]
+    assert portion.unfinished == (10.0, b"50%", 8, 12)
+    stream.append(b"90%", 30.0)
+    portion = stream.read(portion.position, 100, is_final=False)
+    assert (portion.lines, portion.unfinished) == ([], (30.0, b"90%", 12, 15))
+
+
+def test_a_line_rewritten_for_days_is_one_line_and_does_not_fill_memory(stream: LogStream) -> None:
+    for index in range(200):
+        stream.append(b"".join(b"\rstep %06d" % (index * 2000 + i) for i in range(2000)), 10.0 + index)
+    tracemalloc.start()
+    try:
+        portion = stream.read(0, 256 * 1024, is_final=False)
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()
+    assert (portion.lines, portion.is_complete) == ([], True)
+    assert portion.unfinished is not None
+    assert (portion.unfinished.at, portion.unfinished.text) == (209.0, b"step 399999")
+
+
+def test_a_time_within_a_rewritten_line_begins_with_its_next_version(stream: LogStream) -> None:
+    stream.append(b"10%\r20", 10.0)
+    stream.append(b"%\r30%", 20.0)
+    assert texts(stream, stream.offset_at(15.0)) == [b"30%"]
+
+
 def test_a_head_killed_between_time_and_bytes_loses_nothing(stream: LogStream, tmp_path: Path) -> None:
     stream.append(b"one\n", 10.0)
     with (tmp_path / "logs/1-0.0.times").open("ab") as times:
         times.write(STAMP.pack(4, 15.0))
     stream.append(b"two\n", 20.0, offset=4)
-    assert [line.text for line in stream.lines(0, 100, is_final=True)] == [b"one", b"two"]
-    assert stream.lines(0, 100, is_final=True)[1].at == 20.0
+    assert [line.text for line in stream.read(0, 100, is_final=True).lines] == [b"one", b"two"]
+    assert stream.read(0, 100, is_final=True).lines[1].at == 20.0
 
 
 def test_a_stamp_cut_in_half_by_a_power_cut_does_no_harm(stream: LogStream, tmp_path: Path) -> None:
@@ -70,7 +121,7 @@ def test_a_stamp_cut_in_half_by_a_power_cut_does_no_harm(stream: LogStream, tmp_
         times.write(b"\0\0\0")
     stream.append(b"two\n", 20.0)
     stream.append(b"three\n", 30.0)
-    assert [(line.at, line.text) for line in stream.lines(0, 100, is_final=True)] == [
+    assert [(line.at, line.text) for line in stream.read(0, 100, is_final=True).lines] == [
         (10.0, b"one"),
         (20.0, b"two"),
         (30.0, b"three"),
@@ -126,7 +177,10 @@ def test_chunks_in_any_order_yield_exactly_the_written_bytes(
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.binary(min_size=1, max_size=30).map(lambda b: b.replace(b"\x01", b"\n")), max_size=8),
+    st.lists(
+        st.binary(min_size=1, max_size=30).map(lambda b: b.replace(b"\x01", b"\n").replace(b"\x02", b"\r")),
+        max_size=8,
+    ),
     st.integers(1, 7),
 )
 def test_reading_in_any_steps_returns_every_line_once(
@@ -136,9 +190,10 @@ def test_reading_in_any_steps_returns_every_line_once(
     for index, chunk in enumerate(chunks):
         stream.append(chunk, float(index))
     whole = b"".join(chunks)
-    expected = whole.removesuffix(b"\n").split(b"\n") if whole else []
+    written = whole.removesuffix(b"\n").split(b"\n") if whole else []
+    expected = [line.rstrip(b"\r").rpartition(b"\r")[2] for line in written]
     found, offset = [], 0
-    while lines := stream.lines(offset, 1 << 20, is_final=True)[:step]:
+    while lines := stream.read(offset, 1 << 20, is_final=True).lines[:step]:
         found += [line.text for line in lines]
         offset = lines[-1].end
     assert found == expected

@@ -48,6 +48,8 @@ class StubHead:
     keys: dict[str, int] = field(default_factory=dict)
     jobs: dict[int, dict[str, Any]] = field(default_factory=dict)
     logs: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    # Unfinished lines, as the next answers give them after all lines.
+    unfinished: dict[int, list[list[dict[str, Any]]]] = field(default_factory=dict)
     people: People = field(default_factory=lambda: People(TOKEN))
     bodies: dict[str, bytes] = field(default_factory=lambda: {"/archive": b"archive"})
     fetchable: bool = True
@@ -157,10 +159,13 @@ class StubHead:
         skipped = max(0, len(lines) - int(query.get("tail", len(lines))))
         start = int(query.get("cursor", skipped))
         end = min(len(lines), start + self.batch)
+        versions = self.unfinished.get(number, [])
+        is_open = end == len(lines) and query.get("unfinished") != "no" and bool(versions)
         return 200, {
             "lines": lines[start:end],
             "cursor": str(end),
             "ended": self.jobs[number]["state"] == "ended",
+            "unfinished": [{**line, "unfinished": True} for line in versions.pop(0)] if is_open else [],
         }
 
     def _list(self, call: Call) -> Answer:

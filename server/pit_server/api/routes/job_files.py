@@ -25,12 +25,13 @@ def log(number: int) -> LogBatch:
         process=request.args.get("process", ""),
         tail=min(tail, log_merge.MAX_TAIL) if tail else None,
         since=number_argument("since", 0.0) or None,
+        unfinished=request.args.get("unfinished") != "no",
     )
 
     def look() -> tuple[LogBatch, bool]:
         with head().database.read() as session:
             batch = log_merge.read(session, jobs.find(session, caller(), number), head().data, query)
-        return batch, bool(batch.lines) or batch.ended
+        return batch, bool(batch.lines or batch.unfinished) or batch.ended
 
     return long_poll(job_topic(number), wait_argument(), look)
 

@@ -58,7 +58,7 @@ def _closing(facts: JobFacts, culprit: int | None) -> list[str]:
     if culprit is None or facts.outcome is not Outcome.FAILED:
         return lines
     stream = facts.streams[culprit]
-    last = stream.lines(stream.tail_offset(LAST_LINES), LAST_LINES * 4096, is_final=True)
+    last = stream.read(stream.tail_offset(LAST_LINES), LAST_LINES * 4096, is_final=True).lines
     if not last:
         return lines
     rank = facts.processes[culprit][0].rank

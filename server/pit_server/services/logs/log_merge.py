@@ -1,6 +1,9 @@
 """A job's log: all its streams merged in time order, read from a cursor on."""
 
+import codecs
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -9,13 +12,15 @@ from pit_protocol.answers.jobs import LogBatch, LogLine
 from pit_protocol.problem import Problem
 from pit_protocol.states import JobEvent, JobState, Outcome, ProcessState
 from pit_server.db.models import Attempt, Event, Job, Node, Process
-from pit_server.services.logs.cursor import parse_cursor, render_cursor
+from pit_server.services.logs.cursor import Cursor, parse_cursor, render_cursor
 from pit_server.services.logs.event_text import JobFacts, render_event
 from pit_server.store.data_root import DataRoot
-from pit_server.store.log_stream import MAX_LINE, LogStream, preparation_log, process_log
+from pit_server.store.log_lines import MAX_LINE
+from pit_server.store.log_stream import Line, LogStream, Portion, preparation_log, process_log
 
 BATCH = 256 * 1024  # bytes of output in one answer, roughly
 MAX_TAIL = 10_000
+TAIL_BYTES = 16 * 1024 * 1024  # of the first answer with a tail; what is longer comes with the next
 HEAD = -1  # key of the head's own lines
 PREPARE = 0  # key of the preparation's stream in a cursor; those of processes are their ids
 
@@ -26,6 +31,7 @@ class Query:
     process: str = ""  # "0.1": only that one
     tail: int | None = None
     since: float | None = None
+    unfinished: bool = True  # with lines that have no end yet
 
 
 @dataclass(frozen=True)
@@ -35,41 +41,49 @@ class Source:
     is_final: bool
 
 
-@dataclass(frozen=True)
-class MergedLine:
+class MergedLine(NamedTuple):
     at: float
     source: str
     text: str
     key: int  # the stream it is from
+    start: int
     end: int  # where its source continues
 
 
 def read(session: Session, job: Job, data: DataRoot, query: Query) -> LogBatch:
     """Read the next batch of lines after the query's cursor."""
-    processes = _processes(session, job)
-    sources = _sources(job, data, processes, query.process)
-    event_id, offsets = _start(sources, query)
-    shown, cut = _from_streams(sources, offsets, query)
+    processes = list_processes(session, job)
+    sources = list_sources(job, data, processes, query.process)
+    place = _start(sources, query)
+    portions = _read_streams(sources, place, query)
+    by_source = {key: _of_stream(sources[key], key, portion.lines) for key, portion in portions.items()}
+    incomplete = [by_source[key][-1].at for key, portion in portions.items() if not portion.is_complete]
+    cut = min(incomplete, default=None)  # up to then, the lines of all streams are here
+    lines = [line for lines in by_source.values() for line in lines]
     if not query.process:
-        shown += _from_events(session, job, data, processes, event_id)
-    shown = sorted((line for line in shown if cut is None or line.at <= cut), key=lambda line: line.at)
-    for line in shown:
-        if line.key == HEAD:
-            event_id = max(event_id, line.end)
-        else:
-            offsets[line.key] = line.end
+        lines += list_events(session, job, data, processes, place.event_id)
+    lines = sorted((line for line in lines if cut is None or line.at <= cut), key=lambda line: line.at)
+    event_id = max((line.end for line in lines if line.key == HEAD), default=place.event_id)
+    offsets = {**place.offsets}
+    for key, portion in portions.items():
+        late = (line.start for line in by_source[key] if cut is not None and line.at > cut)
+        offsets[key] = next(late, portion.position)
+    # Lines that come before them are still missing if a stream has more.
+    unfinished, seen = _unfinished(sources, portions, place, query) if cut is None else ([], place.seen)
     if query.since is not None:
-        shown = [line for line in shown if line.at >= query.since]
+        lines = [line for line in lines if line.at >= query.since]
     if query.tail is not None and not query.cursor:
-        shown = shown[-query.tail :]
+        unfinished = unfinished[-query.tail :]
+        lines = lines[max(len(lines) + len(unfinished) - query.tail, 0) :]
     return LogBatch(
-        lines=[LogLine(line.at, line.source, line.text) for line in shown],
-        cursor=render_cursor(event_id, offsets),
+        lines=[LogLine(line.at, line.source, line.text) for line in lines],
+        cursor=render_cursor(Cursor(event_id, offsets, seen)),
         ended=job.state == JobState.ENDED and cut is None,
+        unfinished=unfinished,
     )
 
 
-def _processes(session: Session, job: Job) -> dict[int, tuple[Process, str]]:
+def list_processes(session: Session, job: Job) -> dict[int, tuple[Process, str]]:
     rows = session.execute(
         select(Process, Node.name)
         .join(Attempt, Attempt.id == Process.attempt_id)
@@ -79,7 +93,7 @@ def _processes(session: Session, job: Job) -> dict[int, tuple[Process, str]]:
     return {row.Process.id: (row.Process, row.name) for row in rows}
 
 
-def _sources(
+def list_sources(
     job: Job, data: DataRoot, processes: dict[int, tuple[Process, str]], only: str
 ) -> dict[int, Source]:
     sources = {}
@@ -98,42 +112,55 @@ def _sources(
     return sources
 
 
-def _start(sources: dict[int, Source], query: Query) -> tuple[int, dict[int, int]]:
+def _start(sources: dict[int, Source], query: Query) -> Cursor:
     if query.cursor:
         return parse_cursor(query.cursor)
     if query.tail is not None:
-        return 0, {
-            key: source.stream.tail_offset(query.tail) for key, source in sources.items() if query.tail
-        }
+        return Cursor(offsets={key: s.stream.tail_offset(query.tail) for key, s in sources.items()})
     if query.since is not None:
-        return 0, {key: source.stream.offset_at(query.since) for key, source in sources.items()}
-    return 0, {}
+        return Cursor(offsets={key: s.stream.offset_at(query.since) for key, s in sources.items()})
+    return Cursor()
 
 
-def _from_streams(
-    sources: dict[int, Source], offsets: dict[int, int], query: Query
-) -> tuple[list[MergedLine], float | None]:
-    """Read all streams; also returns up to which time the lines are complete if a stream has more.
-
-    A tail is read at once, because its number of lines is bounded.
-    """
-    limit = max(BATCH // max(len(sources), 1), MAX_LINE)
+def _read_streams(sources: dict[int, Source], place: Cursor, query: Query) -> dict[int, Portion]:
+    share = max(len(sources), 1)
+    limit = max(BATCH // share, MAX_LINE)
     if query.tail is not None:
-        limit = max(limit, min(query.tail, MAX_TAIL) * MAX_LINE)
-    shown: list[MergedLine] = []
-    cut: float | None = None
-    for key, source in sources.items():
-        offset = offsets.get(key, 0)
-        lines = source.stream.lines(offset, limit, is_final=source.is_final)
-        shown += _in_order(
-            [(line.at, line.text.decode(errors="replace"), line.end) for line in lines], source.name, key
-        )
-        if lines and lines[-1].end - offset > limit - MAX_LINE and lines[-1].end < source.stream.size():
-            cut = shown[-1].at if cut is None else min(cut, shown[-1].at)
-    return shown, cut
+        # A tail is read at once, because its number of lines is bounded.
+        limit = max(limit, min(query.tail * MAX_LINE, TAIL_BYTES // share))
+    return {
+        key: source.stream.read(place.offsets.get(key, 0), limit, is_final=source.is_final)
+        for key, source in sources.items()
+    }
 
 
-def _from_events(
+def _of_stream(source: Source, key: int, lines: list[Line]) -> list[MergedLine]:
+    return in_order(
+        [(at, text.decode(errors="replace"), start, end) for at, text, start, end in lines], source.name, key
+    )
+
+
+def _unfinished(
+    sources: dict[int, Source], portions: dict[int, Portion], place: Cursor, query: Query
+) -> tuple[list[LogLine], Mapping[int, int]]:
+    """Unfinished lines that the reader has not seen like this, and up to where it has seen them now."""
+    if not query.unfinished:
+        return [], place.seen
+    open_lines = {key: portion.unfinished for key, portion in portions.items() if portion.unfinished}
+    changed = [
+        LogLine(line.at, sources[key].name, _whole_characters(line.text), unfinished=True)
+        for key, line in open_lines.items()
+        if line.end != place.seen.get(key) and (query.since is None or line.at >= query.since)
+    ]
+    return sorted(changed, key=lambda line: line.at), {key: line.end for key, line in open_lines.items()}
+
+
+def _whole_characters(data: bytes) -> str:
+    """Decode what is there of a line; the first half of a character waits for the second."""
+    return codecs.getincrementaldecoder("utf-8")("replace").decode(data)
+
+
+def list_events(
     session: Session, job: Job, data: DataRoot, processes: dict[int, tuple[Process, str]], after: int
 ) -> list[MergedLine]:
     events = session.execute(
@@ -146,17 +173,17 @@ def _from_events(
     outcome = Outcome(job.outcome) if job.outcome else None
     facts = JobFacts(job.id, outcome, job.reason, processes, streams)
     culprit = _culprit(session, job)
-    lines = [(at, text, event.id) for event in events for at, text in render_event(event, facts, culprit)]
-    return _in_order(lines, "head", HEAD)
+    lines = [(at, text, 0, event.id) for event in events for at, text in render_event(event, facts, culprit)]
+    return in_order(lines, "head", HEAD)
 
 
-def _in_order(lines: list[tuple[float, str, int]], source: str, key: int) -> list[MergedLine]:
+def in_order(lines: Iterable[tuple[float, str, int, int]], source: str, key: int) -> list[MergedLine]:
     """Make the times of one source monotonic, or a clock set back would reorder its lines."""
     latest = 0.0
     shown = []
-    for at, text, end in lines:
+    for at, text, start, end in lines:
         latest = max(latest, at)
-        shown.append(MergedLine(latest, source, text, key, end))
+        shown.append(MergedLine(latest, source, text, key, start, end))
     return shown
 
 

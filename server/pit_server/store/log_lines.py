@@ -1,0 +1,67 @@
+"""Bytes of a stream as lines, each as a terminal shows it in the end.
+
+A newline ends a line. A carriage return begins a new version of it; only the last version is shown.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+MAX_LINE = 16 * 1024  # a longer line is shown in pieces
+
+
+class Span(NamedTuple):
+    """A line as positions in the data: its last version, and where the next line begins."""
+
+    start: int
+    stop: int
+    end: int
+
+
+def split(data: bytes, *, is_last: bool) -> tuple[list[Span], int]:
+    """Lines, and where the last version of the unfinished line after them begins.
+
+    With `is_last` nothing follows the data, so the line at its end is finished too.
+    """
+    found: list[Span] = []
+    start = 0
+    has_versions = b"\r" in data
+    while (newline := data.find(b"\n", start)) >= 0:
+        if has_versions or newline - start > MAX_LINE:
+            *pieces, last = _last_version(data, start, newline)
+            found += pieces
+            found.append(last._replace(end=newline + 1))
+        else:
+            found.append(Span(start, newline, newline + 1))
+        start = newline + 1
+    if start == len(data):
+        return found, start
+    *pieces, last = _last_version(data, start, len(data))
+    found += pieces
+    if not is_last:
+        return found, last.start
+    found.append(last)
+    return found, len(data)
+
+
+def _last_version(data: bytes, start: int, end: int) -> Iterator[Span]:
+    """The last version of the line in `data[start:end]`, in pieces if it is overlong."""
+    # Returns at the end rewrite nothing yet: `90%\r` still shows `90%`.
+    stop = start + len(data[start:end].rstrip(b"\r"))
+    start = max(data.rfind(b"\r", start, stop) + 1, start)
+    while end - start > MAX_LINE:
+        cut = _between_characters(data, start + MAX_LINE)
+        yield Span(start, max(min(cut, stop), start), cut)
+        start = cut
+    yield Span(start, max(stop, start), end)
+
+
+def _between_characters(data: bytes, position: int) -> int:
+    """The last position up to this one that is not inside a UTF-8 character."""
+    for back in (1, 2, 3):
+        byte = data[position - back]
+        if byte < 0x80:
+            return position
+        if byte >= 0xC0:
+            length = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return position - back if length > back else position
+    return position
