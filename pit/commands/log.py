@@ -30,7 +30,7 @@ def _process_name(text: str) -> str:
 @click.option("--no-follow", is_flag=True, help="Print what there is and exit.")
 @click.option("--tail", metavar="LINES", type=click.IntRange(min=1), help="Only the last LINES lines.")
 @click.option("--process", metavar="G.P", type=_process_name, help="Only process P of group G.")
-@click.option("--since", metavar="TIME", type=_moment, help="Only lines since 2026-04-01, or since 90m ago.")
+@click.option("--since", metavar="TIME", type=_moment, help="Only lines since 14:00, 2026-04-01, or 90m ago.")
 @json_option
 def command(
     number: int, no_follow: bool, tail: int | None, process: str | None, since: float | None, as_json: bool

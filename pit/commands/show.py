@@ -40,9 +40,7 @@ RECORDS: dict[str, Callable[[Head, str, bool], None]] = {
 CHOICES = (*LISTS, *FILTERED, "connect", *(f"{kind}:NAME" for kind in RECORDS))
 
 
-@click.command(
-    "show", epilog=example("pit show jobs user=jill since=2026-04 title='%test%' asc=date limit=20")
-)
+@click.command("show", epilog=example("pit show jobs user=jill since=2026-04 title=test asc=date limit=20"))
 @click.argument("what")
 @click.argument("filters", nargs=-1, metavar="[FILTER=VALUE]...")
 @click.option("--events", is_flag=True, help="Of a job: each change of state, with time and reason.")
@@ -54,8 +52,8 @@ def command(what: str, filters: tuple[str, ...], events: bool, processes: bool, 
     One is user:NAME, group:NAME, node:NAME, alias:NAME, or job:N (or only N). Processes of a job that
     are alike share a row. `connect` is the .pitconnect.txt to hand out: the head's URL and certificate.
 
-    Jobs can be filtered by user, state (also an outcome: failed), title (% stands for anything), since
-    and till (2026-04, or 3d ago), ordered by asc or desc (date, title, user, state), and cut by limit
+    Jobs can be filtered by user, state (WAI, waiting, failed …), title (a part of it), since and till
+    (today, 14:00, 2026-04-01, or 3d ago), ordered by asc or desc (date, title, user, state), and cut by limit
     and offset; the audit by actor, object and limit; tokens, for admins, by user.
     """
     if (events or processes) and what in CHOICES:

@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 MINUTE, HOUR, DAY = 60, 3600, 86400
 _AGE = re.compile(r"(\d+)([smhdw])")
 _UNITS = {"s": 1, "m": MINUTE, "h": HOUR, "d": DAY, "w": 7 * DAY}
+_DAYS = ("today", "yesterday")
+FORMS = "today, 14:00, 2026-04-01, '2026-04-01 17:05' or an age such as 90m"
 _FORMATS = ("%Y", "%Y-%m", "%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S")
 
 
@@ -35,18 +37,33 @@ def short_age(seconds: float) -> str:
 
 
 def parse_time(text: str, now: float) -> float:
-    """Parse `2026-04`, `2026-04-01 17:05` or `90m` (ago) to seconds since 1970; raise ValueError."""
-    age = _AGE.fullmatch(text.strip())
+    """Parse `2026-04-01 17:05`, `today`, `14:00` or `90m` (ago) to seconds since 1970; raise ValueError."""
+    text = text.strip()
+    age = _AGE.fullmatch(text)
     try:
+        if day := _day(text, now):
+            return day.timestamp()
         if age:
             ago = timedelta(seconds=int(age[1]) * _UNITS[age[2]])
             return (datetime.fromtimestamp(now) - ago).timestamp()
         for form in _FORMATS:
-            if moment := _moment(text.strip().replace("T", " "), form):
+            if moment := _moment(text.replace("T", " "), form):
                 return moment.timestamp()
     except OverflowError:
         pass
-    raise ValueError(f"{text!r} is not a time: write 2026-04-01, '2026-04-01 17:05' or an age such as 90m")
+    raise ValueError(f"{text!r} is not a time: write {FORMS}")
+
+
+def _day(text: str, now: float) -> datetime | None:
+    """The beginning of `today` or `yesterday`, or the last time that a clock showed `14:00`."""
+    present = datetime.fromtimestamp(now)
+    midnight = present.replace(hour=0, minute=0, second=0, microsecond=0)
+    if text in _DAYS:
+        return midnight - timedelta(days=_DAYS.index(text))
+    if not (clock := _moment(text, "%H:%M") or _moment(text, "%H:%M:%S")):
+        return None
+    moment = datetime.combine(midnight, clock.time())
+    return moment if moment <= present else moment - timedelta(days=1)
 
 
 def _moment(text: str, form: str) -> datetime | None:

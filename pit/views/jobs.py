@@ -13,7 +13,7 @@ from pit.ui.times import parse_time
 from pit.views import job_details, job_processes
 from pit.views.job_table import JOB_COLUMNS, job_row
 from pit_protocol.job_options import SEARCHABLE
-from pit_protocol.states import JobState, Outcome
+from pit_protocol.states import LETTERS, JobState, Outcome
 
 FILTERS = (
     "user",
@@ -38,8 +38,8 @@ def parse_filters(words: Sequence[str]) -> dict[str, str | float]:
         key, equals, value = word.partition("=")
         if not equals or key not in FILTERS:
             raise click.UsageError(f"{word!r} is no filter; write {', '.join(FILTERS)}, each with =VALUE")
-        if key == "state":
-            key = _state_key(value)
+        if key in ("state", "outcome"):
+            key, value = _parse_state(value)
         filters[key] = _filter_value(key, value, time.time())
     return filters
 
@@ -72,12 +72,16 @@ def show_job(head: Head, name: str, as_json: bool, *, events: bool = False, proc
         output.show_table(job_details.EVENT_COLUMNS, [job_details.event_section(job)])
 
 
-def _state_key(value: str) -> str:
-    if value in list(JobState):
-        return "state"
-    if value in list(Outcome):
-        return "outcome"
-    raise click.UsageError(f"there is no state {value!r}; there are {', '.join((*JobState, *Outcome))}")
+def _parse_state(text: str) -> tuple[str, str]:
+    """The head's parameter for a state or an outcome, by its word or its letters: `waiting`, `WAI`."""
+    word = text.lower().replace("_", " ")
+    for known in (*JobState, *Outcome):
+        if word in (known, LETTERS.get(known, "").lower()):
+            return ("state" if isinstance(known, JobState) else "outcome"), known
+    words = ", ".join(
+        f"{known} ({LETTERS[known]})" if known in LETTERS else known for known in (*JobState, *Outcome)
+    )
+    raise click.UsageError(f"there is no state {text!r}; there are {words}")
 
 
 def _filter_value(key: str, value: str, now: float) -> str | float:
@@ -86,6 +90,8 @@ def _filter_value(key: str, value: str, now: float) -> str | float:
             return parse_time(value, now)
         except ValueError as error:
             raise click.UsageError(str(error)) from None
+    if key in ("title", *SEARCHABLE) and "%" not in value:
+        return f"%{value}%"
     if key in ("asc", "desc") and value not in ORDERS:
         raise click.UsageError(f"jobs are ordered by {', '.join(ORDERS)}, not by {value!r}")
     if key in ("limit", "offset") and not (value.isascii() and value.isdecimal()):

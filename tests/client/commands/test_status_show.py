@@ -146,6 +146,34 @@ class TestShow:
         }
 
     @pytest.mark.parametrize(
+        ("word", "name", "value"),
+        [
+            ("state=WAI", "state", "waiting"),
+            ("state=waiting", "state", "waiting"),
+            ("state=Fai", "outcome", "failed"),
+            ("state=STG", "state", "stopping"),
+            ("outcome=stp", "outcome", "stopped"),
+            ("state=timed_out", "outcome", "timed out"),
+            ("state=ended", "state", "ended"),
+            ("title=sweep", "title", "%sweep%"),
+            ("title=%a%b", "title", "%a%b"),
+            ("comment=base", "comment", "%base%"),
+        ],
+    )
+    def test_a_filter_takes_what_is_shown(
+        self, connected: StubHead, pit_command: Pit, word: str, name: str, value: str
+    ) -> None:
+        assert pit_command("show", "jobs", word).exit_code == 0
+        assert connected.calls[-1].query == {name: value}
+
+    def test_an_unknown_state_lists_all_words_and_letters(
+        self, connected: StubHead, pit_command: Pit
+    ) -> None:
+        stderr = pit_command("show", "jobs", "state=happy").stderr
+        assert stderr.startswith("pit: there is no state 'happy'; there are preparing (PRE), waiting (WAI), ")
+        assert "ended, succeeded (SUC)" in stderr
+
+    @pytest.mark.parametrize(
         "word", ["user", "colour=red", "state=happy", "asc=size", "limit=x", "since=soon"]
     )
     def test_a_wrong_filter_is_a_usage_error(self, connected: StubHead, pit_command: Pit, word: str) -> None:

@@ -42,7 +42,22 @@ def test_an_age_is_a_time_before_now() -> None:
     assert parse_time("90m", 10_000) == 10_000 - 5400
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "2026-13", "99999999999999999999w", "-3d"])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("today", "2026-04-01 00:00:00"),
+        ("yesterday", "2026-03-31 00:00:00"),
+        ("14:00", "2026-04-01 14:00:00"),
+        ("9:30:15", "2026-04-01 09:30:15"),
+        ("18:00", "2026-03-31 18:00:00"),  # the last one: today's is still to come
+    ],
+)
+def test_a_day_or_a_clock_time_is_the_last_one(text: str, expected: str) -> None:
+    now = parse_time("2026-04-01 17:05", 0)
+    assert local_time(parse_time(text, now)) == expected
+
+
+@pytest.mark.parametrize("text", ["", "tomorrow", "25:00", "2026-13", "99999999999999999999w", "-3d"])
 def test_an_invalid_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a time"):
         parse_time(text, 0)
