@@ -12,6 +12,7 @@ import click
 from pit.args.env import secret_option
 from pit.args.job_options import job_options
 from pit.args.options import example, json_option
+from pit.args.venv import list_files, venv_option, venv_options
 from pit.exit_codes import Exit
 from pit.head.client import Head
 from pit.head.retry import HeadRetry
@@ -42,6 +43,7 @@ DEFAULT_REQUEST = "[]"
 @click.argument("title")
 @click.argument("request", required=False)
 @job_options()
+@venv_option
 @click.option("-l", "--log", "follow", is_flag=True, help="Follow the log; exit code 3 if the job fails.")
 @secret_option
 @click.option("-a", "--archive", is_flag=True, help="Send this directory as it is, without git.")
@@ -58,6 +60,7 @@ def command(
     title: str,
     request: str | None,
     given: dict[str, Any],
+    wants_venv: bool | None,
     follow: bool,
     secrets: dict[str, str],
     archive: bool,
@@ -70,7 +73,8 @@ def command(
 
     TITLE is a short description. REQUEST says what the job needs: `2:[8:gtx1070]` is two processes
     with eight of these GPUs each. The default is .pitrequest.txt in the project root, or else one
-    process without a GPU. .pitimage.txt in the project root sets the default of --image.
+    process without a GPU. .pitimage.txt in the project root sets the default of --image, and .pitenv
+    that of --venv.
 
     All files that git does not ignore are sent as they are on disk, committed or not, including those
     of submodules. Files that match .pitignore are left out, and so are untracked files that look like
@@ -84,18 +88,14 @@ def command(
             dry_run.show(worktree, as_json=as_json)
         return Exit.DONE
     title = _checked_title(title)
+    given |= venv_options(project.top, given, wants_venv)
     options = JobOptions(**{"image": _default_image(project), **given})
     if options.command is None:
         _check_compute(project)
     check_job_variables(options.env, secrets)
     asked = parsed or _default_request(project)
     with open_head() as head, take_snapshot(project, include, with_remote=not bundle) as worktree:
-        if options.command is None and not worktree.has(COMPUTE_FILE):
-            raise Problem(
-                "compute_ignored",
-                f"{COMPUTE_FILE} is ignored by git and would be left out",
-                f"`git check-ignore -v {COMPUTE_FILE}` shows the rule",
-            )
+        _check_files(worktree, options)
         submission = Submission(
             uuid.uuid4().hex, title, asked, bring(head, worktree), options=options, variables=secrets
         )
@@ -164,6 +164,18 @@ def _checked_title(title: str) -> str:
     if not title or len(title) > MAX_TITLE:
         raise click.BadParameter(f"a title has 1 to {MAX_TITLE} characters, not {len(title)}")
     return title
+
+
+def _check_files(worktree: WorktreeSnapshot, options: JobOptions) -> None:
+    """Check that the files which a process starts with are part of the snapshot."""
+    needed = [COMPUTE_FILE] if options.command is None else []
+    for name in [*needed, *(list_files(options.venv) if options.venv else ())]:
+        if not worktree.has(name):
+            raise Problem(
+                "compute_ignored" if name == COMPUTE_FILE else "requirements_ignored",
+                f"{name} is ignored by git and would be left out",
+                f"`git check-ignore -v {name}` shows the rule",
+            )
 
 
 def _check_compute(project: Repository) -> None:

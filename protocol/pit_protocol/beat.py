@@ -150,6 +150,14 @@ class Container(Message, frozen=True):
     pids: Int  # limit of processes and threads inside
 
 
+class Venv(Message, frozen=True):
+    """The Python environment of a process, which it builds on its node or finds there."""
+
+    file: str  # what it is built from, relative to SRC_DIR
+    python: str  # a version; empty: any
+    user: str  # only processes of this user may use it
+
+
 PRIVATE, HOST = "private", "host"  # networks: one for the job on its node; the host's own
 
 
@@ -172,6 +180,7 @@ class ProcessSpec(Message, frozen=True):
     units: tuple[str, ...] = ()
     account: Account | None = None  # None: the account of the worker
     container: Container | None = None  # if the node runs processes in containers
+    venv: Venv | None = None
     variables: Annotated[dict[str, str], SECRET] = field(
         default_factory=dict
     )  # set by the user, only for the job's command

@@ -5,6 +5,7 @@ them, the head checks and stores them, `pit show`, `pit diff` and the reference 
 an option, add a field here.
 """
 
+import re
 import shlex
 from dataclasses import dataclass
 from typing import Annotated, Any, get_type_hints
@@ -17,6 +18,8 @@ from pit_protocol.wire import Int, Message
 MAX_COMMAND = 128 * 1024
 MAX_IMAGE = 255
 MAX_COMMENT = 1000
+MAX_PATH = 255
+MAX_VERSION = 20
 JOB = "N"  # metavar of an option whose value is the number of a job
 ASSIGNMENT = "NAME[=VALUE]"  # metavar of an option that sets variables
 
@@ -57,6 +60,26 @@ class JobOptions(Message, frozen=True):
             "Image",
             metavar="NAME",
             most=MAX_IMAGE,
+        ),
+    ] = None
+    venv: Annotated[
+        str | None,
+        Option(
+            ("--requirements",),
+            "Run with the Python packages of this file: a uv.lock or requirements file.",
+            "Venv",
+            metavar="FILE",
+            most=MAX_PATH,
+        ),
+    ] = None
+    python: Annotated[
+        str | None,
+        Option(
+            ("--python",),
+            "The version of Python for --venv, such as 3.12.",
+            "Python",
+            metavar="VERSION",
+            most=MAX_VERSION,
         ),
     ] = None
     private: Annotated[
@@ -134,5 +157,25 @@ def check_text(name: str, value: str) -> None:
         raise Problem(
             f"bad_{name}",
             f"{option.flags[-1]} takes {option.least:,} to {option.most:,} characters, not {len(value):,}",
+            status=422,
+        )
+
+
+def check_venv(file: str | None, python: str | None) -> None:
+    """Refuse a Python environment that no node could build."""
+    if python is not None and not re.fullmatch(r"3\.[0-9]{1,2}(\.[0-9]{1,2})?", python):
+        raise Problem("bad_python", f"{python!r} is not a version of Python such as 3.12", status=422)
+    if python is not None and file is None:
+        raise Problem(
+            "bad_python",
+            "a version of Python needs a file with requirements",
+            "`--venv` finds it",
+            status=422,
+        )
+    if file is not None and (file.startswith(("/", "-")) or ".." in file.split("/")):
+        raise Problem(
+            "bad_venv",
+            f"{file!r} is not a path in the project",
+            "name it from the project's root",
             status=422,
         )

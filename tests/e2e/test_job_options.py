@@ -1,8 +1,12 @@
 """Options of a job through the installed `pit`: given, shown, compared, kept by a rerun, searched for."""
 
+import sys
+from pathlib import Path
+
 import pytest
 
 from tests.support.clusters.local import Cluster
+from tests.support.wheels import make_wheel, only_from
 
 
 @pytest.fixture
@@ -33,3 +37,24 @@ def test_a_comment_that_is_too_long_is_refused_by_its_option(cluster: Cluster) -
     refused = cluster.pit("run", "long", "-d", "true", "--comment", "x" * 1001)
     assert refused.code == 2
     assert "--comment takes 0 to 1,000 characters, not 1,001" in refused.err
+
+
+def test_a_job_with_an_environment_is_shown_and_a_rerun_takes_it_from_the_cache(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    make_wheel(tmp_path / "wheels", "coal")
+    cluster.project.write("requirements.txt", "coal\n")
+    (tmp_path / "uv").symlink_to(Path(sys.prefix) / "bin/uv")
+    values = {"PATH": f"{tmp_path}:{cluster.env['PATH']}", **only_from(tmp_path / "wheels")}
+    variables = [word for name, value in values.items() for word in ("-e", f"{name}={value}")]
+    command = "python -c 'import coal; print(coal.VERSION)'"
+    number = cluster.run(command, "2:[]", "--venv", *variables)
+    assert cluster.wait(number)["outcome"] == "succeeded", cluster.log_text(number)
+    log = cluster.log_text(number)
+    assert log.count("venv: building from requirements.txt, Python") == 1, log
+    assert log.splitlines().count("1.0") == 2, log
+    assert "Venv:       requirements.txt\n" in cluster.ok("show", f"job:{number}")
+
+    again = int(cluster.json("rerun", str(number))["number"])
+    assert cluster.wait(again)["outcome"] == "succeeded"
+    assert cluster.log_text(again).count("venv: from the cache: requirements.txt") == 2

@@ -3,6 +3,7 @@
 import logging
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -13,7 +14,7 @@ from pit_protocol.beat import Runtime as RuntimeKind
 from pit_worker.data import readonly_mount
 from pit_worker.data.remote_staging import RemoteStaging
 from pit_worker.data.staging import SharedFiles, Staging
-from pit_worker.disk import DiskMonitor
+from pit_worker.disk import DiskMonitor, measure_kib
 from pit_worker.failpoints import Failpoints
 from pit_worker.gpu.monitor import GpuMonitor
 from pit_worker.inventory import read_boot_id, read_inventory
@@ -34,6 +35,8 @@ from pit_worker.spool.entry import Key
 from pit_worker.spool.lease import Lease
 from pit_worker.spool.spool import Spool
 from pit_worker.timing import Timing
+from pit_worker.venv.cache import VenvCache
+from pit_worker.venv.eviction import EvictionTimer, evict
 
 GATHER_S = 0.01  # changes within this time go into one beat
 MARK_S = 0.2  # between two checks of output while the head is away
@@ -55,6 +58,7 @@ class Worker:
         self._loop = Loop()
         self._inotify = Inotify()
         self._watches_output = False
+        self._venvs = VenvCache.of(settings)
         self._runtime = self._make_runtime()
         self._staging = self._make_staging()
         context = Context(
@@ -78,6 +82,12 @@ class Worker:
             lambda: [process.entry for process in self._processes.known.values() if process.is_live],
             lambda excess: self._processes.stop_over_limit(excess.key, excess.reason),
             self._on_change,
+            timing,
+        )
+        self._eviction = EvictionTimer(
+            self._loop,
+            partial(evict, self._venvs.folder, settings.venv_cache_gib, measure_kib),
+            lambda: [process.entry for process in self._processes.known.values()],
             timing,
         )
         self._link: HeadLink | None = None
@@ -118,6 +128,7 @@ class Worker:
             readonly_mount.protect(Path(self._settings.data_root or welcome.data_root) / "shared")
         self._processes.welcome(welcome)
         self._disks.start()
+        self._eviction.start()
         self._send_regularly()
 
     def on_orders(self, orders: Orders) -> None:
@@ -173,12 +184,14 @@ class Worker:
 
     def _make_docker(self) -> Runtime:
         log.info("processes run in containers of the Docker engine")
-        return DockerRuntime(self._loop, self._settings, self._on_change, self._failpoints, self._timing)
+        return DockerRuntime(
+            self._loop, self._settings, self._venvs, self._on_change, self._failpoints, self._timing
+        )
 
     def _make_local(self) -> Runtime:
         own = cgroup.find_own() if self._settings.cgroups else None
         log.info("processes are tracked by %s", f"cgroups below {own}" if own else "their environment")
-        return LocalRuntime(self._settings.search_path, own)
+        return LocalRuntime(self._settings.search_path, own, self._venvs)
 
     def _make_staging(self) -> Staging:
         is_remote = self._settings.data_root == REMOTE

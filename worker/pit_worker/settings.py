@@ -17,7 +17,11 @@ from pit_worker.network_ranges import parse_allowed, parse_pools
 PREFIX = "PIT_WORKER_"
 REMOTE = "remote"  # as `data_root`: this node does not see the head's files
 FILE_NAME = "worker.toml"
-BOUNDS = {"image_cache_gib": (0, 1 << 22), "disk_reserve_mib": (0, 1 << 40)}
+BOUNDS = {
+    "image_cache_gib": (0, 1 << 22),
+    "venv_cache_gib": (0, 1 << 22),
+    "disk_reserve_mib": (0, 1 << 40),
+}
 
 
 class SettingError(Exception):
@@ -38,6 +42,8 @@ class Settings:
     network_pool: str = "10.213.0.0/16,172.30.0.0/16"  # addresses of private networks
     network_allow: str = ""  # local addresses that private networks may reach: 10.0.0.7:2049,…
     image_cache_gib: int = 100  # disk space for images that pit pulled; 0: no limit
+    venv_dir: str = ""  # where Python environments of jobs are built; empty: `venvs` beside the spool
+    venv_cache_gib: int = 50  # disk space for them; 0: no limit
     disk_reserve_mib: int = 2048  # with less free space, the node takes no new processes; 0: it does
     cgroups: bool = True  # off: a process's tree is found by its environment and session
     boot_id: str = ""  # instead of the kernel's, to simulate a reboot
@@ -143,6 +149,8 @@ def _check(settings: Settings) -> None:
             parse(getattr(settings, name))
         except ValueError as error:
             raise SettingError(f"{name}: {error}") from error
+    if settings.venv_dir and not settings.venv_dir.startswith("/"):
+        raise SettingError(f"venv_dir must begin with /, not {settings.venv_dir!r}")
     if settings.data_root and settings.data_root != REMOTE and not settings.data_root.startswith("/"):
         raise SettingError(f"data_root must be {REMOTE}, or begin with /, not {settings.data_root!r}")
 

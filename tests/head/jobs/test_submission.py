@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pit_protocol.beat import Venv
 from pit_server.app import create_app
 from pit_server.context import Head
 from tests.support.clusters.head import Person, Worker, a_snapshot, a_submission
@@ -169,6 +170,17 @@ def test_a_request_that_the_cluster_cannot_fulfil_is_refused_with_a_reason(anna:
 
 def test_an_unknown_job_cannot_be_continued(anna: Person) -> None:
     assert refusal(anna, continues=999) == (404, "no_such_job")
+
+
+def test_a_python_environment_is_part_of_the_order_and_a_senseless_one_is_refused(
+    anna: Person, node: Worker, a_placed_job: Callable[..., int]
+) -> None:
+    a_placed_job(venv="uv.lock", python="3.12")
+    (order,) = node.orders().values()
+    assert order.spec is not None and order.spec.venv == Venv("uv.lock", "3.12", "anna")
+    assert refusal(anna, venv="../uv.lock") == (422, "bad_venv")
+    assert refusal(anna, venv="uv.lock", python="2; rm") == (422, "bad_python")
+    assert refusal(anna, python="3.12") == (422, "bad_python")
 
 
 def test_a_job_that_has_not_ended_cannot_be_continued(anna: Person) -> None:

@@ -6,13 +6,14 @@ from pathlib import Path, PurePosixPath
 import pytest
 from msgspec.structs import replace
 
-from pit_protocol.beat import HOST, PRIVATE, Account, Container, ProcessSpec, Pull
+from pit_protocol.beat import HOST, PRIVATE, Account, Container, ProcessSpec, Pull, Venv
 from pit_protocol.variables import OWN
 from pit_worker.runtime.docker.binds import Bind, check_inside, find_binds, targets
 from pit_worker.runtime.docker.engine import Image
 from pit_worker.runtime.docker.spec import ENTER, arguments, environment
 from pit_worker.spool.entry import Entry, Intent
 from pit_worker.spool.environment import StartRefused
+from pit_worker.venv.cache import PRELUDE
 from tests.support.stubs.worker_head import a_spec
 
 CONTAINER = Container("lab/torch:2", Pull.MISSING, PRIVATE, "p0", shm_mib=64, pids=200)
@@ -108,6 +109,20 @@ def test_a_container_has_these_options_and_no_others():
         {"Target": "/pit/output", "Source": "/spool/7-2/pipe", "Type": "bind", "ReadOnly": False},
         {"Target": "/pit/hostfile", "Source": "/spool/7-2/hostfile", "Type": "bind", "ReadOnly": True},
         {"Target": "/pit/command", "Source": "/spool/7-2/command", "Type": "bind", "ReadOnly": True},
+    ]
+
+
+def test_a_python_environment_is_built_in_a_directory_of_the_user_for_this_image():
+    given = told(a_container_spec(venv=Venv("uv.lock", "3.12", "ann")))
+    mounts, environment = given["mounts"], given["environment"]
+    assert isinstance(mounts, list) and isinstance(environment, list)
+    prelude = {"Target": "/pit/venv.py", "Source": str(PRELUDE), "Type": "bind", "ReadOnly": True}
+    assert prelude in mounts
+    assert [text for text in environment if text.startswith("PIT_VENV_")] == [
+        "PIT_VENV_FILE=uv.lock",
+        "PIT_VENV_PYTHON=3.12",
+        "PIT_VENV_DIR=/pit/venvs",
+        "PIT_VENV_IMAGE=sha256:abc",
     ]
 
 

@@ -12,6 +12,7 @@ from pit_worker.runtime import cgroup, process_tree
 from pit_worker.runtime.base import ExitCollected, Started, find_job_dir
 from pit_worker.spool.entry import Entry, Key
 from pit_worker.spool.environment import StartRefused, environment, script
+from pit_worker.venv.cache import VenvCache, variables
 
 SUPERVISE = Path(__file__).with_name("supervise.sh")
 
@@ -22,9 +23,10 @@ class LocalRuntime:
     trouble: str | None = ""
     gpu_trouble: str | None = ""
 
-    def __init__(self, search_path: str, own_cgroup: Path | None) -> None:
+    def __init__(self, search_path: str, own_cgroup: Path | None, venvs: VenvCache) -> None:
         self._search_path = search_path
         self._own_cgroup = own_cgroup
+        self._venvs = venvs
         self._children: dict[Key, subprocess.Popen[bytes]] = {}
 
     def await_ready(self, ready: Callable[[], None]) -> None:
@@ -46,6 +48,9 @@ class LocalRuntime:
         if spec is None:
             raise StartRefused("it must not be started")
         around = environment(entry, spec, self._search_path)
+        if spec.venv:
+            place = self._venvs.make_user_dir(entry.intent.cluster, spec.venv, spec.account)
+            around |= variables(spec.venv, str(place))
         try:
             arguments = [
                 "/bin/sh",

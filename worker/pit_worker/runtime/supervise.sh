@@ -63,7 +63,12 @@ fi
     { echo 0 >/proc/self/oom_score_adj; } 2>/dev/null
     # The user's own variables come last: only the command follows.
     [ ! -e "$1/variables" ] || . "$1/variables"
-    exec /bin/bash "$2"
+    set -- /bin/bash "$2"
+    if [ -n "$PIT_VENV_DIR" ]; then
+        python=$(command -v python3) || { echo "venv: this node has no python3"; exit 125; }
+        set -- "$python" -I "${0%/*}/../venv/prelude.py" "$@"
+    fi
+    exec "$@"
 ) >"$1/pipe" 2>&1
 code=$?
 # Ignored, not trapped: that survives exec, and no signal interrupts the wait.

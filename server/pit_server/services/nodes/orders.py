@@ -17,6 +17,7 @@ from pit_protocol.beat import (
     Pull,
     Report,
     Runtime,
+    Venv,
 )
 from pit_protocol.job_options import JobOptions
 from pit_protocol.problem import Problem
@@ -156,12 +157,13 @@ def _spec(
 ) -> ProcessSpec:
     units = tuple(share.unit for share in shares if share.unit is not None and share.kind != PORT)
     amounts = {share.kind: share.amount for share in shares if share.unit is None}
+    options = from_json(JobOptions, row.options)
     return ProcessSpec(
         job=row.job_id,
         rank=row.rank,
         group=row.group_index,
         index=row.process_index,
-        command=from_json(JobOptions, row.options).command,
+        command=options.command,
         env=environment.variables(row, peers, units),
         paths=places,
         hostfile=environment.hostfile(peers),
@@ -171,6 +173,7 @@ def _spec(
         memory_mib=amounts.get(MEMORY),
         disk_mib=settings.max_disk_gib * 1024 or None,
         units=units,
+        venv=Venv(options.venv, options.python or "", row.user) if options.venv else None,
     )
 
 

@@ -10,6 +10,7 @@ from pit_worker.spool.environment import StartRefused
 INSIDE = PurePosixPath("/pit")
 SHARED, HOME, JOB = INSIDE / "shared", INSIDE / "home", INSIDE / "job"
 GROUPS = INSIDE / "groups"
+VENVS = INSIDE / "venvs"
 OF_JOB = ("SRC_DIR", "KEEP_DIR", "RESULT_FILE")  # below JOB_DIR, so not mounted separately
 MOUNTS = Path("/proc/self/mountinfo")
 
@@ -36,6 +37,12 @@ def find_binds(root: Path, spec: ProcessSpec) -> tuple[Bind, ...]:
         bind = Bind(root / relative, target, name == "SHARED_DIR", _identify(root, name, relative))
         binds += [bind, *(_list_below(bind) if bind.read_only else ())]
     return tuple(binds)
+
+
+def bind_venvs(place: Path) -> Bind:
+    """The directory in which a user's Python environments are."""
+    stat = place.stat()
+    return Bind(place, VENVS, False, (stat.st_dev, stat.st_ino))
 
 
 def targets(spec: ProcessSpec) -> dict[str, PurePosixPath]:

@@ -37,6 +37,7 @@ from pit_worker.spool.entry import End, Entry, Record
 from pit_worker.spool.environment import StartRefused
 from pit_worker.thread_pool import ThreadPool
 from pit_worker.timing import Timing
+from pit_worker.venv.cache import VenvCache
 
 AT_ONCE = 8  # containers that are started, and that are ended, at the same time
 RETRY_S, RETRY_MOST_S = 0.5, 15.0  # between two tries while the engine does not answer
@@ -51,6 +52,7 @@ class DockerRuntime:
         self,
         loop: Loop,
         settings: Settings,
+        venvs: VenvCache,
         changed: Callable[[], None],
         failpoints: Failpoints,
         timing: Timing,
@@ -64,7 +66,9 @@ class DockerRuntime:
         self._firewall = Firewall(spool, parse_allowed(settings.network_allow))
         self._networks = Networks(self._engine, spool, parse_pools(settings.network_pool), self._firewall)
         self._output_writers = OutputWriters()
-        self._container_start = ContainerStart(self._engine, self._networks, self._output_writers, failpoints)
+        self._container_start = ContainerStart(
+            self._engine, self._networks, self._output_writers, venvs, failpoints
+        )
         self._starting = ThreadPool("start", AT_ONCE)
         self._ending = ThreadPool("end", AT_ONCE)
         self._removing = ThreadPool("remove", 2)

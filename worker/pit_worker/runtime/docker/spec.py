@@ -19,12 +19,14 @@ from docker.types import (  # type: ignore[import-untyped]
 
 from pit_protocol.beat import HOST, PRIVATE, Account, Container, ProcessSpec
 from pit_worker.runtime.base import LEASE_SCRIPT
-from pit_worker.runtime.docker.binds import INSIDE, Bind, targets
+from pit_worker.runtime.docker.binds import INSIDE, VENVS, Bind, targets
 from pit_worker.runtime.docker.engine import ContainerInfo, Image
 from pit_worker.spool.entry import Entry
+from pit_worker.venv import cache
 
 COMMAND, HOSTFILE, OUTPUT = INSIDE / "command", INSIDE / "hostfile", INSIDE / "output"
 LEASE, EXPIRED, VARIABLES = INSIDE / "lease", INSIDE / "expired", INSIDE / "variables"
+PRELUDE = INSIDE / "venv.py"
 MIB = 1024 * 1024
 # Opening the output waits for the output writer: before that nothing of the user's runs.
 # Each user has a group of their own, so the wide umask matters only in directories of groups.
@@ -33,6 +35,10 @@ OPEN = f"umask 002\nexec </dev/null >{OUTPUT} 2>&1\n"
 RUN = f"""
 set -- "$(command -v bash || echo /bin/sh)" "$1"
 [ ! -e {VARIABLES} ] || . {VARIABLES}
+if [ -n "$PIT_VENV_DIR" ]; then
+    python=$(command -v python3) || {{ echo "venv: this image has no python3"; exit 125; }}
+    set -- "$python" -I {PRELUDE} "$@"
+fi
 exec "$@"
 """
 ENTER = OPEN + RUN
@@ -119,6 +125,8 @@ def environment(entry: Entry, spec: ProcessSpec, image: Image) -> list[str]:
         # The container has no others, so they are numbered from 0.
         "CUDA_VISIBLE_DEVICES": ",".join(str(index) for index, _ in enumerate(spec.units)),
     }
+    if spec.venv:
+        own |= cache.variables(spec.venv, str(VENVS), image.id)
     if spec.units:
         own["NVIDIA_DRIVER_CAPABILITIES"] = "compute,utility"
     else:
@@ -159,6 +167,8 @@ def _files(entry: Entry, spec: ProcessSpec) -> list[Mount]:
         files.append(Mount(str(COMMAND), str(entry.command), type="bind", read_only=True))
     if spec.variables:
         files.append(Mount(str(VARIABLES), str(entry.variables), type="bind", read_only=True))
+    if spec.venv:
+        files.append(Mount(str(PRELUDE), str(cache.PRELUDE), type="bind", read_only=True))
     if spec.lease_s:
         files.append(Mount(str(LEASE), str(entry.lease), type="bind", read_only=True))
         files.append(Mount(str(EXPIRED), str(entry.expired), type="bind"))

@@ -6,7 +6,7 @@ from pathlib import Path
 from pit_protocol.beat import HOST, PRIVATE, ProcessSpec
 from pit_protocol.system.procfs import read_stat
 from pit_worker.failpoints import Failpoints
-from pit_worker.runtime.docker.binds import check_inside, find_binds
+from pit_worker.runtime.docker.binds import bind_venvs, check_inside, find_binds
 from pit_worker.runtime.docker.container_cgroup import find_cgroup
 from pit_worker.runtime.docker.engine import (
     ContainerInfo,
@@ -22,6 +22,7 @@ from pit_worker.runtime.docker.output_writer import OutputWriters
 from pit_worker.runtime.docker.spec import arguments, container_name, is_own, labels, network_name
 from pit_worker.spool.entry import Entry, Record
 from pit_worker.spool.environment import StartRefused
+from pit_worker.venv.cache import VenvCache
 
 READ_ONLY, WRITE_ONLY = 0o444, 0o200
 NOT_FOUND = 127  # exit code of an init whose program is not there
@@ -43,11 +44,17 @@ class ContainerStart:
     """Starts containers; any thread may, but only one for each process."""
 
     def __init__(
-        self, engine: Engine, networks: Networks, output_writers: OutputWriters, failpoints: Failpoints
+        self,
+        engine: Engine,
+        networks: Networks,
+        output_writers: OutputWriters,
+        venvs: VenvCache,
+        failpoints: Failpoints,
     ) -> None:
         self._engine = engine
         self._networks = networks
         self._output_writers = output_writers
+        self._venvs = venvs
         self._failpoints = failpoints
 
     def run(self, entry: Entry, image: Image) -> Record:
@@ -60,6 +67,9 @@ class ContainerStart:
         if spec is None or entry.is_claimed():
             raise StartRefused("it must not be started")
         binds = find_binds(Path(entry.intent.data_root), spec)
+        if spec.venv:
+            place = self._venvs.make_user_dir(entry.intent.cluster, spec.venv, spec.account)
+            binds += (bind_venvs(place),)
         _check_script(entry, spec)
         _give_files(entry, spec)
         entry.save_image(image.digest)

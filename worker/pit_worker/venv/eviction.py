@@ -1,0 +1,147 @@
+"""Removes the least recently used Python environments when all together need too much disk space.
+
+Users' processes may write anything into their directories: no name, link or type of file there is trusted.
+"""
+
+import fcntl
+import logging
+import os
+import shutil
+import stat
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from pathlib import Path
+
+from pit_worker.loop import Loop
+from pit_worker.spool.entry import Entry
+from pit_worker.timing import Timing
+from pit_worker.venv.prelude import remove_tree
+
+LOCK = ".lock"
+KIB_PER_GIB = 1024 * 1024
+
+log = logging.getLogger(__name__)
+
+Measure = Callable[[Path], int]  # KiB below a directory
+
+
+class EvictionTimer:
+    """Looks at the size in a thread of its own, as long as jobs with an environment run, and once after."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        evict: Callable[[], None],
+        list_entries: Callable[[], Collection[Entry]],
+        timing: Timing,
+    ) -> None:
+        self._loop = loop
+        self._evict = evict
+        self._list_entries = list_entries
+        self._timing = timing
+        self._is_due = True
+
+    def start(self) -> None:
+        """Look now, and from then on at intervals."""
+        has_venvs = any(entry.intent.spec and entry.intent.spec.venv for entry in self._list_entries())
+        if self._is_due or has_venvs:
+            threading.Thread(target=self._run, name="venvs", daemon=True).start()
+        else:
+            self._loop.after(self._timing.disk_check_s, self.start)
+        self._is_due = has_venvs
+
+    def _run(self) -> None:
+        began = time.monotonic()
+        try:
+            self._evict()
+        except Exception:
+            log.exception("internal worker error")
+        pause_s = max(self._timing.disk_check_s, self._timing.disk_rest * (time.monotonic() - began))
+        self._loop.post(lambda: self._start_in(pause_s))
+
+    def _start_in(self, pause_s: float) -> None:
+        self._loop.after(pause_s, self.start)
+
+
+def evict(folder: Path, most_gib: int, measure_kib: Measure) -> None:
+    """Remove the least recently used until the rest is within the limit, but none in use; blocks."""
+    if not most_gib or not folder.is_dir():
+        return
+    try:
+        excess_kib = measure_kib(folder) - most_gib * KIB_PER_GIB
+        for item in _list_oldest_first(folder) if excess_kib > 0 else ():
+            if _remove_unused(item):
+                # Files may be shared with others, so what was freed has to be measured.
+                excess_kib = measure_kib(folder) - most_gib * KIB_PER_GIB
+            if excess_kib <= 0:
+                return
+    except (OSError, subprocess.SubprocessError) as error:
+        log.warning("Python environments in %s could not be measured or removed: %s", folder, error)
+
+
+def _list_oldest_first(folder: Path) -> list[Path]:
+    """Everything in users' directories, except lock files of something."""
+    found = []
+    for user in (user for cluster in _list(folder) for user in _list(cluster)):
+        names = {path.name for path in _list(user)}
+        found += [user / name for name in names if name.removesuffix(LOCK) not in names - {name}]
+    return sorted(found, key=_used_at)
+
+
+def _list(folder: Path) -> list[Path]:
+    with suppress(NotADirectoryError, FileNotFoundError):
+        return list(folder.iterdir())
+    return []
+
+
+def _used_at(item: Path) -> float:
+    """When it was last used, by the one time of a file that users cannot set."""
+    for path in (_lock_file(item), item):
+        with suppress(FileNotFoundError):
+            return path.lstat().st_ctime
+    return 0.0
+
+
+def _lock_file(item: Path) -> Path:
+    return item.with_name(item.name + LOCK)
+
+
+def _remove_unused(item: Path) -> bool:
+    """Remove it, unless a process uses it; whoever builds or uses it has made and locked its file first."""
+    lock = _lock(_lock_file(item))
+    if lock is None:
+        return False
+    try:
+        if not stat.S_ISDIR(item.lstat().st_mode):
+            item.unlink()
+        elif os.geteuid() == 0:
+            # Root needs no rights; and must not change any, because something could be replaced by a link.
+            shutil.rmtree(item)
+        else:
+            remove_tree(item)
+        _lock_file(item).unlink(missing_ok=True)
+    except OSError as error:
+        log.warning("%s could not be removed: %s", item, error)
+        return False
+    finally:
+        os.close(lock)
+    log.info("removed %s to free disk space", item)
+    return True
+
+
+def _lock(file: Path) -> int | None:
+    """A descriptor with the lock; None if a process has it."""
+    try:
+        # Not waiting: it may be a pipe.
+        handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        return None
+    return handle
