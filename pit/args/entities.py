@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import click
 
-from pit.args.options import job_number, job_numbers
+from pit.args.options import LAST, job_number, job_numbers
 
 # Each kind, and its collection in the API.
 COLLECTIONS = {
@@ -45,14 +45,14 @@ def parse_entity(text: str, kinds: Sequence[str], *, resources: bool = False) ->
     """Parse `user:anna`, `me`, `190`, or with `resources` also `node:n0:0`."""
     if text == "me":
         text = "user:me"
-    if text[:1].isdecimal():
+    if text[:1].isdecimal() or text == LAST:
         text = f"job:{text}"
     kind, _, name = text.partition(":")
     if kind not in kinds:
         forms = ", ".join(f"{known}:NAME" if known != "job" else "job:NUMBER" for known in kinds)
         raise click.UsageError(f"{text!r} cannot be used here; write {forms}")
     if kind == "job":
-        return Entity(kind, str(job_number(name)))
+        return Entity(kind, str(job_number(name) or LAST))
     if resources and kind == "node" and ":" in name:
         return _parse_resource(name)
     return Entity(kind, check_name(kind, name))
@@ -71,7 +71,7 @@ def parse_entities(texts: Sequence[str], kinds: Sequence[str]) -> list[Entity]:
 
 def is_entity(text: str) -> bool:
     """Whether a word has the form of an entity."""
-    return text[:1].isdecimal() or (text.partition(":")[0] in COLLECTIONS and ":" in text)
+    return text == LAST or text[:1].isdecimal() or (text.partition(":")[0] in COLLECTIONS and ":" in text)
 
 
 def check_name(kind: str, name: str) -> str:

@@ -5,7 +5,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
+from pit.args.usage_problem import UsageProblem
+
+LAST = "last"  # the user's latest job, as a word
+LATEST = 0  # and as a number, until the head is asked for it
 MAX_JOBS = 10_000
 MAX_NUMBER = 2**31 - 1
 
@@ -22,6 +27,9 @@ user_option: Callable[[Any], Any] = click.option(
 with_token_option: Callable[[Any], Any] = click.option(
     "--with-token", is_flag=True, help="Read a token, as printed by `pit-head add-user`, from stdin."
 )
+quiet_option: Callable[[Any], Any] = click.option(
+    "-q", "--quiet", is_flag=True, help="Print only the number of the new job."
+)
 yes_option: Callable[[Any], Any] = click.option(
     "-y", "--yes", is_flag=True, help="Do not ask for confirmation."
 )
@@ -33,21 +41,53 @@ def example(*lines: str) -> str:
 
 
 def job_number(text: str) -> int:
-    """Parse one job: `190` or `job:190`."""
+    """Parse one job: `190` or `job:190`, or `last`, which is LATEST."""
     number = text.removeprefix("job:")
+    if number == LAST:
+        return LATEST
     if not re.fullmatch(r"[0-9]{1,10}", number) or not 0 < int(number) <= MAX_NUMBER:
-        raise click.BadParameter(f"{text!r} is not a job number")
+        raise UsageProblem(
+            f"{text!r} is not a job number",
+            "`pit status` lists jobs with their numbers; `last` is your latest job",
+        )
     return int(number)
 
 
 def job_numbers(text: str) -> range:
-    """Parse jobs: `190`, `job:190` or a range `190-199`."""
+    """Parse jobs: `190`, `job:190`, `last` or a range `190-199`."""
     first, dash, last = text.removeprefix("job:").partition("-")
+    if LAST in (first, last) and dash:
+        raise UsageProblem(f"{text!r} is not a range", "write a range with two numbers: 190-199")
     low = job_number(first or text)
     high = job_number(last) if dash else low
-    if not low <= high < low + MAX_JOBS:
-        raise click.BadParameter(f"the range {text} is empty or has more than {MAX_JOBS:,} jobs")
+    if low > high:
+        raise UsageProblem(f"the range {text} is empty", f"write {high}-{low}")
+    if high - low >= MAX_JOBS:
+        raise UsageProblem(f"the range {text} has more than {MAX_JOBS:,} jobs", "write several ranges")
     return range(low, high + 1)
+
+
+def complete_job(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
+    return [CompletionItem(LAST)] if LAST.startswith(incomplete) else []
+
+
+def job_argument(name: str = "number", *, is_optional: bool = False) -> Callable[[Any], Any]:
+    """An argument for one job; a command that only reads lets it be optional: the latest job."""
+    how = {"default": LAST} if is_optional else {"required": True}
+    return click.argument(name, type=job_number, shell_complete=complete_job, **how)
+
+
+def jobs_argument(*, is_optional: bool = False) -> Callable[[Any], Any]:
+    """The same for several jobs."""
+    metavar = "[NUMBER]..." if is_optional else "NUMBER..."
+    return click.argument(
+        "numbers",
+        nargs=-1,
+        type=job_numbers,
+        required=not is_optional,
+        metavar=metavar,
+        shell_complete=complete_job,
+    )
 
 
 def parse_pairs(words: Sequence[str], known: Sequence[str]) -> dict[str, str]:
@@ -61,5 +101,5 @@ def parse_pairs(words: Sequence[str], known: Sequence[str]) -> dict[str, str]:
 
 
 def flatten(numbers: tuple[range, ...]) -> list[int]:
-    """Each number once, in the given order."""
-    return list(dict.fromkeys(number for some in numbers for number in some))
+    """Each number once, in the given order; LATEST if there is none."""
+    return [LATEST] if not numbers else list(dict.fromkeys(number for some in numbers for number in some))

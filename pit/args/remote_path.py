@@ -7,18 +7,18 @@ from pathlib import PurePosixPath
 
 import click
 
-from pit.args.options import MAX_NUMBER
+from pit.args.options import LAST, MAX_NUMBER
 from pit.ui.sanitize import sanitize
 from pit_protocol.paths import quote_path
 
-# `190`, `job:190`, `home`, `user:anna`, `group:lab`, `shared`; and a path after `/` or `:`.
+# `190`, `job:190`, `last`, `home`, `user:anna`, `group:lab`, `shared`; and a path after `/` or `:`.
 _REMOTE_PATH = re.compile(
-    r"(?:(?P<fixed>home|shared)|(?P<named>(?:user|group):[^/:]+)|(?:job:)?(?P<job>[0-9]{1,10}))"
+    r"(?:(?P<fixed>home|shared)|(?P<named>(?:user|group):[^/:]+)|(?:job:)?(?P<job>[0-9]{1,10}|last))"
     r"(?:[/:](?P<path>.*))?",
     re.DOTALL,
 )
 FIXED_DOMAINS = ("home", "shared")
-FORMS = "190, job:190, home, user:NAME, group:NAME or shared"
+FORMS = "190, job:190, last, home, user:NAME, group:NAME or shared"
 _WILDCARD = re.compile(r"[*?\[]")
 
 
@@ -57,14 +57,18 @@ class RemotePath:
 def parse_remote_path(entity: str, path: str | None = None) -> RemotePath:
     """Parse `190`, `home`, `group:lab` and so on; the path is separate or part of the word: `home:data/x`."""
     match = _REMOTE_PATH.fullmatch(entity)
-    if match is None or (match["job"] and not 0 < int(match["job"]) <= MAX_NUMBER):
+    if match is None or not _is_job(match["job"]):
         raise click.UsageError(f"{entity!r} is not a data directory; write {FORMS}")
-    domain = match["fixed"] or match["named"] or f"job:{int(match['job'])}"
+    domain = match["fixed"] or match["named"] or f"job:{match['job'].lstrip('0')}"
     joined = "/".join(filter(None, (match["path"], path)))
     names = [name for name in joined.split("/") if name not in ("", ".")]
     if ".." in names:
         raise click.UsageError(f"{joined!r} leads out of {domain}")
     return RemotePath(domain, "/".join(names))
+
+
+def _is_job(word: str | None) -> bool:
+    return word is None or word == LAST or 0 < int(word) <= MAX_NUMBER
 
 
 def outermost(paths: Collection[str]) -> list[str]:

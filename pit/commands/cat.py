@@ -10,6 +10,7 @@ from pit.args.options import example, json_option
 from pit.args.remote_path import RemotePath, parse_remote_path
 from pit.exit_codes import Exit
 from pit.head.files_api import FilesApi
+from pit.head.latest import find_path
 from pit.login.session import open_head
 from pit.transfer.pull import copy_to_stdout
 from pit.ui import output
@@ -28,7 +29,7 @@ def command(entity: str, path: str | None, as_json: bool) -> Exit:
     """
     where = parse_remote_path(entity, path)
     with open_head() as head:
-        remote = FilesApi(head)
+        remote, where = FilesApi(head), find_path(head, where)
         if not as_json:
             copy_to_stdout(remote, where, sys.stdout.buffer)
             return Exit.DONE

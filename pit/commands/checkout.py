@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
-from pit.args.options import example, job_number, json_option
+from pit.args.options import example, job_argument, json_option
 from pit.exit_codes import Exit
 from pit.head.client import Head
+from pit.head.latest import find_number
 from pit.login.session import open_head
 from pit.snapshot.ignore import literal_pattern
 from pit.snapshot.repository import Repository
@@ -20,7 +21,7 @@ from pit_protocol.transport.tar_extract import extract
 
 
 @click.command("checkout", epilog=example("pit checkout 190 ../as-of-190"))
-@click.argument("number", type=job_number)
+@job_argument()
 @click.argument("directory", required=False, type=click.Path(path_type=Path))
 @click.option("--plain", is_flag=True, help="Make a plain directory, even if this project has the commit.")
 @json_option
@@ -32,10 +33,11 @@ def command(number: int, directory: Path | None, plain: bool, as_json: bool) -> 
     as they were submitted, not as the job left them. A DIRECTORY inside a project is added to its
     .git/info/exclude, so that git and the next `pit run` ignore it.
     """
-    target = directory or Path(f"job-{number}")
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise Problem("file_exists", f"{target} already exists", "name another directory")
     with open_head() as head:
+        number = find_number(head, number)
+        target = directory or Path(f"job-{number}")
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise Problem("file_exists", f"{target} already exists", "name another directory")
         commit = head.job(number).snapshot.commit
         project = None if plain or not commit else _get_project(commit)
         if project and commit:

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 import click
 
 from pit.args.env import render_differences
-from pit.args.options import example, job_number, json_option
+from pit.args.options import complete_job, example, job_argument, job_number, json_option
 from pit.exit_codes import Exit
 from pit.head.client import Head
+from pit.head.latest import find_number
 from pit.login.session import open_head
 from pit.ui import output
 from pit.ui.documents import JobDiff
@@ -22,16 +23,18 @@ COLOURS = ((b"+++", "1"), (b"---", "1"), (b"diff ", "1"), (b"@@", "36"), (b"+", 
 
 
 @click.command("diff", epilog=example("pit diff 190 191"))
-@click.argument("number", type=job_number)
-@click.argument("other", type=job_number, required=False)
+@job_argument(is_optional=True)
+@click.argument("other", type=job_number, required=False, shell_complete=complete_job)
 @json_option
 def command(number: int, other: int | None, as_json: bool) -> Exit:
-    """Show the uncommitted changes that job NUMBER was submitted with.
+    """Show the uncommitted changes that job NUMBER, or your latest job, was submitted with.
 
     With OTHER, show everything that differs between the two jobs: settings, image, variables (of
     secrets only the names), and each line of code. In a pipe the code is a patch for `git apply`.
     """
     with open_head() as head:
+        number = find_number(head, number)
+        other = None if other is None else find_number(head, other)
         settings = _settings(head, number, other) if other else {}
         variables = head.compare_variables(number, other) if other else None
         if as_json:

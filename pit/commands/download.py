@@ -10,10 +10,11 @@ from typing import BinaryIO
 import click
 import requests
 
-from pit.args.options import example, job_number, json_option
+from pit.args.options import LAST, example, job_argument, json_option
 from pit.exit_codes import Exit
 from pit.head.client import Head
 from pit.head.http_session import Unreachable
+from pit.head.latest import find_number
 from pit.head.retry import with_retry
 from pit.login.session import open_head
 from pit.transfer.pull import check_place
@@ -29,7 +30,7 @@ GZIP = 31  # zlib's name for a gzip header and trailer
 
 
 @click.command("download", epilog=example("pit download 190 -o results.tar.gz"))
-@click.argument("number", type=job_number)
+@job_argument()
 @click.option(
     "-o",
     "--output",
@@ -44,19 +45,19 @@ def command(number: int, target: str | None, force: bool, as_json: bool) -> Exit
 
     Resumes after a broken connection. A failed transfer leaves no file.
     """
-    if target == STDOUT:
-        if sys.stdout.isatty():
-            raise Problem(
-                "terminal",
-                "refusing to write an archive to a terminal",
-                f"use -o FILE, or `pit download {number} -o - | tar tz`",
-            )
-        with open_head() as head:
-            _pass_on(_archive(head, number))
-        return Exit.DONE
-    path = Path(target or f"job-{number}.tar.gz")
-    _check_target(path, force)
+    if target == STDOUT and sys.stdout.isatty():
+        raise Problem(
+            "terminal",
+            "refusing to write an archive to a terminal",
+            f"use -o FILE, or `pit download {number or LAST} -o - | tar tz`",
+        )
     with open_head() as head:
+        number = find_number(head, number)
+        if target == STDOUT:
+            _pass_on(_archive(head, number))
+            return Exit.DONE
+        path = Path(target or f"job-{number}.tar.gz")
+        _check_target(path, force)
         size = save(lambda offset: _archive(head, number, offset), path, force=force)
     if as_json:
         output.show_json(Download(number, str(path), size))

@@ -5,8 +5,9 @@ import time
 
 import click
 
-from pit.args.options import example, job_number, json_option
+from pit.args.options import example, job_argument, json_option
 from pit.exit_codes import Exit
+from pit.head.latest import find_number
 from pit.jobs.log_follow import show_log
 from pit.login.session import open_head
 from pit.ui.times import parse_time
@@ -26,7 +27,7 @@ def _process_name(text: str) -> str:
 
 
 @click.command("log", epilog=example("pit log 190 --process 0.1 --tail 100"))
-@click.argument("number", type=job_number)
+@job_argument(is_optional=True)
 @click.option("--no-follow", is_flag=True, help="Print what there is and exit.")
 @click.option("--tail", metavar="LINES", type=click.IntRange(min=1), help="Only the last LINES lines.")
 @click.option("--process", metavar="G.P", type=_process_name, help="Only process P of group G.")
@@ -35,7 +36,7 @@ def _process_name(text: str) -> str:
 def command(
     number: int, no_follow: bool, tail: int | None, process: str | None, since: float | None, as_json: bool
 ) -> Exit:
-    """Print the log of job NUMBER and follow it until the job has ended.
+    """Print the log of job NUMBER, or of your latest job, and follow it until the job has ended.
 
     Ctrl-C leaves the job running (exit code 130). Unfinished lines, such as progress bars, are
     redrawn on a terminal; in a pipe, a new version comes at most once per second. Colours are kept
@@ -43,4 +44,4 @@ def command(
     """
     filters = {"tail": tail, "process": process, "since": since}
     with open_head() as head:
-        return show_log(head, number, filters, as_json=as_json, follow=not no_follow)
+        return show_log(head, find_number(head, number), filters, as_json=as_json, follow=not no_follow)

@@ -9,6 +9,7 @@ from pit.args.options import example, json_option
 from pit.args.remote_path import RemotePath, outermost, parse_remote_path
 from pit.exit_codes import Exit
 from pit.head.files_api import DIRECTORY, LINK, Entry, FilesApi
+from pit.head.latest import find_path
 from pit.login.session import open_head
 from pit.ui import output
 from pit.ui.sanitize import sanitize
@@ -33,7 +34,7 @@ def command(entity: str, path: str | None, recursive: bool, as_json: bool) -> Ex
     """
     where = parse_remote_path(entity, path)
     with open_head() as head:
-        remote = FilesApi(head)
+        remote, where = FilesApi(head), find_path(head, where)
         place, params = _question(remote, where, recursive=recursive)
         if as_json:
             found = remote.listing(place, **params)

@@ -7,6 +7,7 @@ import click
 from pit.args.options import example, json_option
 from pit.args.remote_path import parse_remote_path
 from pit.exit_codes import Exit
+from pit.head.latest import find_path
 from pit.local.platform_check import require_linux
 from pit.login.session import open_head
 from pit.transfer import webdav_mount
@@ -27,8 +28,9 @@ def command(entity: str, directory: Path | None, shell: bool, as_json: bool) -> 
     head. `shared` and directories of jobs are read-only.
     """
     require_linux("mount")
-    source = webdav_mount.find_source(parse_remote_path(entity))
+    where = parse_remote_path(entity)
     with open_head() as head:
+        source = webdav_mount.find_source(find_path(head, where))
         try:
             head.find_data(source.path)
         except Problem as problem:

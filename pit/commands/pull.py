@@ -12,6 +12,7 @@ from pit.args.remote_path import RemotePath, parse_remote_path
 from pit.commands.ls import find
 from pit.exit_codes import Exit
 from pit.head.files_api import DIRECTORY, FILE, Content, Entry, FilesApi
+from pit.head.latest import find_path
 from pit.login.session import open_head
 from pit.transfer.pull import Pull, check_place, copy_to_stdout, exists, is_unfinished
 from pit.ui import output
@@ -49,7 +50,7 @@ def command(entity: str, words: tuple[str, ...], force: bool, resume: bool, as_j
     """
     where, local = _parse(entity, words)
     with open_head() as head:
-        remote = FilesApi(head)
+        remote, where = FilesApi(head), find_path(head, where)
         if local == STDOUT:
             copy_to_stdout(remote, where, sys.stdout.buffer)
             return Exit.DONE

@@ -14,6 +14,7 @@ from pit.commands.restore import find_in_trash, parse_trash_id
 from pit.exit_codes import Exit
 from pit.head.client import ONES_OWN, Head
 from pit.head.files_api import FilesApi
+from pit.head.latest import find_entity, find_path
 from pit.jobs.drain_node import drain
 from pit.login.session import open_head
 from pit.ui import output, prompt
@@ -79,6 +80,7 @@ def command(
     purges = purges or any(target.kind == "trash" for target in targets)
     code = Exit.DONE
     with open_head() as head:
+        targets = [find_entity(head, target) for target in targets]
         if purges:
             _may_purge(entities, yes)
         elif asks:
@@ -118,7 +120,7 @@ def _remove_files(files: list[RemotePath], asks: bool, purges: bool, as_json: bo
         found: list[RemotePath] = []
         for where in files:
             try:
-                found += _matches(remote, where)
+                found += _matches(remote, find_path(head, where))
             except Problem as problem:
                 code = _note(problem)
         found = list(dict.fromkeys(found))

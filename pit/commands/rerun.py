@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from pit.args.env import secret_option
 from pit.args.job_options import job_options
-from pit.args.options import example, job_number, json_option
+from pit.args.options import example, job_argument, json_option, quiet_option
 from pit.commands.run import accepted, take_snapshot
 from pit.exit_codes import Exit
+from pit.head.latest import find_number
 from pit.jobs.submission import bring, submit
 from pit.login.session import open_head
 from pit.snapshot.repository import Repository
@@ -22,13 +23,14 @@ from pit_protocol.variables import check_job_variables
 
 
 @click.command("rerun", epilog=example("pit rerun 190 --request '4:[a100]' -l"))
-@click.argument("number", type=job_number)
+@job_argument()
 @click.option("--request", metavar="REQUEST", help="Use this request instead of the old one.")
 @click.option("--title", metavar="TITLE", help="Use this title instead of the old one.")
 @job_options(rerun=True)
 @secret_option
 @click.option("--here", is_flag=True, help="Use the code of the current project instead of the old code.")
 @click.option("-l", "--log", "follow", is_flag=True, help="Follow the log; exit code 3 if the job fails.")
+@quiet_option
 @json_option
 def command(
     number: int,
@@ -38,6 +40,7 @@ def command(
     secrets: dict[str, str],
     here: bool,
     follow: bool,
+    quiet: bool,
     as_json: bool,
 ) -> Exit:
     """Run job NUMBER again as a new job with the same code, commands, image, variables and request.
@@ -54,6 +57,7 @@ def command(
             raise Problem("bad_request", sentence, rest) from error
     check_job_variables(given.get("env", {}), secrets)
     with open_head() as head:
+        number = find_number(head, number)
         old = head.job(number)
         options = old.options.for_rerun(given)
         # A variable that was plain is secret from now on.
@@ -76,4 +80,4 @@ def command(
         else:
             with take_snapshot(Repository.find(Path.cwd())) as worktree:
                 record = submit(head, submission(bring(head, worktree)))
-        return accepted(head, record, follow=follow, as_json=as_json)
+        return accepted(head, record, follow=follow, quiet=quiet, as_json=as_json)

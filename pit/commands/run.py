@@ -11,10 +11,11 @@ import click
 
 from pit.args.env import secret_option
 from pit.args.job_options import job_options
-from pit.args.options import example, json_option
+from pit.args.options import example, json_option, quiet_option
 from pit.args.venv import list_files, venv_option, venv_options
 from pit.exit_codes import Exit
 from pit.head.client import Head
+from pit.head.latest import find_options
 from pit.head.retry import HeadRetry
 from pit.jobs import dry_run
 from pit.jobs.log_follow import show_log, wait_for_end
@@ -55,6 +56,7 @@ DEFAULT_REQUEST = "[]"
     help="Send this untracked file although it looks like a secret.",
 )
 @click.option("--dry-run", "is_dry", is_flag=True, help="Only list what would be sent.")
+@quiet_option
 @json_option
 def command(
     title: str,
@@ -67,6 +69,7 @@ def command(
     bundle: bool,
     include: tuple[str, ...],
     is_dry: bool,
+    quiet: bool,
     as_json: bool,
 ) -> Exit:
     """Submit the project around the current directory as a new job.
@@ -97,10 +100,15 @@ def command(
     with open_head() as head, take_snapshot(project, include, with_remote=not bundle) as worktree:
         _check_files(worktree, options)
         submission = Submission(
-            uuid.uuid4().hex, title, asked, bring(head, worktree), options=options, variables=secrets
+            uuid.uuid4().hex,
+            title,
+            asked,
+            bring(head, worktree),
+            options=find_options(head, options),
+            variables=secrets,
         )
         record = submit(head, submission)
-        return accepted(head, record, follow=follow, as_json=as_json)
+        return accepted(head, record, follow=follow, quiet=quiet, as_json=as_json)
 
 
 @contextmanager
@@ -116,12 +124,12 @@ def take_snapshot(
         yield worktree
 
 
-def accepted(head: Head, record: JobRecord, *, follow: bool, as_json: bool) -> Exit:
+def accepted(head: Head, record: JobRecord, *, follow: bool, quiet: bool, as_json: bool) -> Exit:
     """Print the new job, and follow its log if `follow` is set."""
     if as_json:
         output.show_json(record)
     else:
-        output.show(render.accepted_text(record))
+        output.show(str(record.number) if quiet else render.accepted_text(record))
     return _follow(head, record.number, as_json) if follow else Exit.DONE
 
 

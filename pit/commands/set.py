@@ -6,6 +6,7 @@ from pit.args.entities import SETTABLE, parse_entity, parse_properties
 from pit.args.options import example, json_option
 from pit.args.properties import resolve_secrets
 from pit.exit_codes import Exit
+from pit.head.latest import find_entity
 from pit.login.session import open_head
 from pit.ui import output
 from pit.ui.sanitize import sanitize
@@ -24,6 +25,7 @@ def command(entity: str, properties: tuple[str, ...], as_json: bool) -> Exit:
     """
     target, given = parse_entity(entity, SETTABLE), parse_properties(properties)
     with open_head() as head:
+        target = find_entity(head, target)
         record = head.change(target, resolve_secrets(given))
     if as_json:
         output.show_json(record)

@@ -5,10 +5,11 @@ from collections.abc import Callable, Sequence
 import click
 
 from pit.args.entities import check_name
-from pit.args.options import example, job_number, json_option
+from pit.args.options import LAST, complete_job, example, job_number, json_option
 from pit.connect.connection import find_connection
 from pit.exit_codes import Exit
 from pit.head.client import Head, Params
+from pit.head.latest import find_number
 from pit.login.session import open_head
 from pit.ui import output
 from pit.ui.documents import ConnectFile
@@ -41,7 +42,7 @@ CHOICES = (*LISTS, *FILTERED, "connect", *(f"{kind}:NAME" for kind in RECORDS))
 
 
 @click.command("show", epilog=example("pit show jobs user=jill since=2026-04 title=test asc=date limit=20"))
-@click.argument("what")
+@click.argument("what", required=False, default=LAST, shell_complete=complete_job)
 @click.argument("filters", nargs=-1, metavar="[FILTER=VALUE]...")
 @click.option("--events", is_flag=True, help="Of a job: each change of state, with time and reason.")
 @click.option("--processes", is_flag=True, help="Of a job: a row for each process, even if they are alike.")
@@ -49,8 +50,9 @@ CHOICES = (*LISTS, *FILTERED, "connect", *(f"{kind}:NAME" for kind in RECORDS))
 def command(what: str, filters: tuple[str, ...], events: bool, processes: bool, as_json: bool) -> Exit:
     """Show WHAT: me, users, groups, nodes, aliases, jobs, tokens, audit, trash, usage, connect, or one.
 
-    One is user:NAME, group:NAME, node:NAME, alias:NAME, or job:N (or only N). Processes of a job that
-    are alike share a row. `connect` is the .pitconnect.txt to hand out: the head's URL and certificate.
+    One is user:NAME, group:NAME, node:NAME, alias:NAME, or job:N (or only N); without WHAT, it is your
+    latest job. Processes of a job that are alike share a row. `connect` is the .pitconnect.txt to hand
+    out: the head's URL and certificate.
 
     Jobs can be filtered by user, state (WAI, waiting, failed …), title (a part of it), since and till
     (today, 14:00, 2026-04-01, or 3d ago), ordered by asc or desc (date, title, user, state), and cut by limit
@@ -76,13 +78,14 @@ def command(what: str, filters: tuple[str, ...], events: bool, processes: bool, 
 
 
 def _show_record(what: str, as_json: bool, **details: bool) -> None:
-    kind, _, name = f"job:{what}".partition(":") if what[:1].isdecimal() else what.partition(":")
+    is_job = what[:1].isdecimal() or what == LAST
+    kind, _, name = f"job:{what}".partition(":") if is_job else what.partition(":")
     if kind not in RECORDS:
         raise click.UsageError(f"there is no {what!r} to show; there are {', '.join(CHOICES)}")
     if kind == "job":
-        job_number(name)
+        number = job_number(name)
         with open_head() as head:
-            jobs.show_job(head, name, as_json, **details)
+            jobs.show_job(head, str(find_number(head, number, tell=False)), as_json, **details)
         return
     if any(details.values()):
         raise click.UsageError(f"--events and --processes are for one job, not for {what}")

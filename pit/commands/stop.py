@@ -2,9 +2,10 @@
 
 import click
 
-from pit.args.options import example, flatten, job_numbers, json_option
+from pit.args.options import example, flatten, jobs_argument, json_option
 from pit.exit_codes import Exit
 from pit.head.client import ONES_OWN
+from pit.head.latest import find_numbers
 from pit.login.session import open_head
 from pit.ui import output
 from pit.ui.sanitize import sanitize
@@ -13,17 +14,17 @@ from pit_protocol.problem import Problem
 
 
 @click.command("stop", epilog=example("pit stop 187 190-199"))
-@click.argument("numbers", nargs=-1, required=True, type=job_numbers, metavar="NUMBER...")
+@jobs_argument()
 @json_option
 def command(numbers: tuple[range, ...], as_json: bool) -> Exit:
-    """Stop the jobs NUMBER; a range such as 190-199 names several.
+    """Stop the jobs NUMBER; a range such as 190-199 names several, `last` is your latest job.
 
     Processes get SIGTERM, and SIGKILL after a grace period. The exit code is 1 if one of the jobs
     could not be stopped; the others are stopped anyway.
     """
     code = Exit.DONE
     with open_head() as head:
-        for number in flatten(numbers):
+        for number in find_numbers(head, flatten(numbers)):
             try:
                 record = head.stop(number)
             except Problem as problem:

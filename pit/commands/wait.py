@@ -1,44 +1,135 @@
 """`pit wait`: block until jobs have ended."""
 
+import time
+from collections.abc import Iterator, Sequence
+
 import click
 
-from pit.args.options import example, flatten, job_numbers, json_option
+from pit.args.options import example, flatten, jobs_argument, json_option
 from pit.exit_codes import Exit
-from pit.head.client import ONES_OWN
+from pit.head.client import ONES_OWN, Head
+from pit.head.latest import find_numbers
 from pit.head.retry import HeadRetry
-from pit.jobs.log_follow import note_still_running, wait_for_end
+from pit.jobs.log_follow import HOLD_S, note_still_running
 from pit.login.session import open_head
 from pit.ui import output, render
+from pit.ui.times import parse_duration, short_age
+from pit_protocol.answers.jobs import JobRecord
 from pit_protocol.problem import Problem
+from pit_protocol.states import JobState
 
 
-@click.command("wait", epilog=example("pit wait 190-199 && pit download 199"))
-@click.argument("numbers", nargs=-1, required=True, type=job_numbers, metavar="NUMBER...")
+def _duration(text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+class TimedOut(Exception):
+    """The time of --timeout is over."""
+
+
+class Deadline:
+    """A point in time, or never."""
+
+    def __init__(self, timeout_s: float | None) -> None:
+        self._end = None if timeout_s is None else time.monotonic() + timeout_s
+
+    def hold_s(self) -> float:
+        """How long the head may hold an answer."""
+        return HOLD_S if self._end is None else max(0.0, min(HOLD_S, self._end - time.monotonic()))
+
+    def check(self) -> None:
+        if self._end is not None and time.monotonic() >= self._end:
+            raise TimedOut
+
+    def pause(self, seconds: float) -> None:
+        self.check()
+        time.sleep(min(seconds, self.hold_s()))
+
+
+@click.command("wait", epilog=example("pit wait 190-199 && pit download 199", "pit wait --timeout 10m"))
+@jobs_argument(is_optional=True)
+@click.option("--any", "is_any", is_flag=True, help="Wait only until one of them has ended.")
+@click.option("--timeout", metavar="TIME", type=_duration, help="Give up after 10m (exit code 124).")
 @json_option
-def command(numbers: tuple[range, ...], as_json: bool) -> Exit:
-    """Wait until the jobs NUMBER have ended, and print how.
+def command(numbers: tuple[range, ...], is_any: bool, timeout: float | None, as_json: bool) -> Exit:
+    """Wait until the jobs NUMBER, or your latest job, have ended, and print how.
 
-    The exit code is 0 if all succeeded, 3 if one did not, 1 if one cannot be waited for.
-    Ctrl-C leaves the jobs running (exit code 130).
+    The exit code is 0 if all succeeded, 3 if one did not, 1 if one cannot be waited for, and 124 if
+    the time of --timeout is over; then the jobs keep running. With --any only the first job that ends
+    counts. Ctrl-C leaves the jobs running (exit code 130).
     """
     code = Exit.DONE
+    deadline = Deadline(timeout)
     with open_head() as head:
-        retry = HeadRetry(output.note)
-        for number in flatten(numbers):
-            try:
-                record = wait_for_end(head, number, retry)
-            except Problem as problem:
-                if problem.status not in ONES_OWN:
-                    raise
-                output.note(problem.message, problem.hint)
-                code = Exit.PROBLEM
-                continue
-            except KeyboardInterrupt:
-                return note_still_running(number)
-            if as_json:
-                output.show_json(record)
-            else:
-                output.show(render.ending(record))
-            if record.outcome != "succeeded" and code is Exit.DONE:
-                code = Exit.JOB_FAILED
+        wanted = find_numbers(head, flatten(numbers))
+        retry = HeadRetry(output.note, pause=deadline.pause)
+        ends = _first_end(head, wanted, retry, deadline) if is_any else _ends(head, wanted, retry, deadline)
+        try:
+            for record in ends:
+                if isinstance(record, Problem):
+                    output.note(record.message, record.hint)
+                    code = Exit.PROBLEM
+                    continue
+                wanted.remove(record.number)
+                _show(record, as_json)
+                if record.outcome != "succeeded" and code is Exit.DONE:
+                    code = Exit.JOB_FAILED
+        except KeyboardInterrupt:
+            return note_still_running(wanted[0])
+        except TimedOut:
+            note_still_running(wanted[0], f"has not ended after {short_age(timeout or 0)} and")
+            return Exit.TIMED_OUT
     return code
+
+
+def _ends(
+    head: Head, numbers: Sequence[int], retry: HeadRetry, deadline: Deadline
+) -> Iterator[JobRecord | Problem]:
+    """The record of each job when it has ended, or why it cannot be waited for."""
+    for number in list(numbers):
+        while True:
+            found = _look(head, number, retry, deadline.hold_s())
+            if isinstance(found, Problem) or found.state == JobState.ENDED:
+                yield found
+                break
+            deadline.check()
+
+
+def _first_end(
+    head: Head, numbers: Sequence[int], retry: HeadRetry, deadline: Deadline
+) -> Iterator[JobRecord | Problem]:
+    """The record of the first job that has ended, after the jobs that cannot be waited for."""
+    left = list(numbers)
+    while left:
+        # Read first, so that a job that ends in between is not missed.
+        seen = retry.call(head.status).revision
+        for number in list(left):
+            found = _look(head, number, retry, 0)
+            if isinstance(found, Problem):
+                left.remove(number)
+                yield found
+            elif found.state == JobState.ENDED:
+                yield found
+                return
+        deadline.check()
+        if left:
+            retry.call(lambda seen=seen: head.status(seen, deadline.hold_s()))  # type: ignore[misc]
+
+
+def _look(head: Head, number: int, retry: HeadRetry, hold_s: float) -> JobRecord | Problem:
+    try:
+        return retry.call(lambda: head.job(number, hold_s))
+    except Problem as problem:
+        if problem.status not in ONES_OWN:
+            raise
+        return problem
+
+
+def _show(record: JobRecord, as_json: bool) -> None:
+    if as_json:
+        output.show_json(record)
+    else:
+        output.show(render.ending(record))

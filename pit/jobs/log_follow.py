@@ -70,6 +70,9 @@ def wait_for_end(head: Head, number: int, retry: HeadRetry) -> JobRecord:
             return record
 
 
-def note_still_running(number: int) -> Exit:
-    output.note(f"job {number} keeps running", f"`pit log {number}` follows it, `pit stop {number}` stops it")
+def note_still_running(number: int, why: str = "") -> Exit:
+    output.note(
+        f"job {number} {f'{why} ' if why else ''}keeps running",
+        f"`pit log {number}` follows it, `pit stop {number}` stops it",
+    )
     return Exit.INTERRUPTED

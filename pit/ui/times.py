@@ -66,6 +66,14 @@ def _day(text: str, now: float) -> datetime | None:
     return moment if moment <= present else moment - timedelta(days=1)
 
 
+def parse_duration(text: str) -> float:
+    """Parse `90s`, `10m`, `2h` or a number of seconds; raise ValueError."""
+    match = re.fullmatch(r"(\d{1,9})([smhdw]?)", text.strip(), re.ASCII)
+    if not match or not int(match[1]):
+        raise ValueError(f"{text!r} is not a length of time: write 90s, 10m, 2h or 1d")
+    return float(int(match[1]) * _UNITS[match[2] or "s"])
+
+
 def _moment(text: str, form: str) -> datetime | None:
     try:
         return datetime.strptime(text, form)

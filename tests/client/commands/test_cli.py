@@ -45,8 +45,7 @@ def test_version(pit_command: Pit) -> None:
     ("arguments", "sentence"),
     [
         (["run"], "missing argument 'TITLE'"),
-        (["log", "x12"], "'x12' is not a job number"),
-        (["stop", "0"], "'0' is not a job number"),
+        (["stop"], "missing argument 'NUMBER...'"),
     ],
 )
 def test_a_wrong_command_line_is_exit_code_2(pit_command: Pit, arguments: list[str], sentence: str) -> None:

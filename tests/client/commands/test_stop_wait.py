@@ -1,5 +1,6 @@
 """Ending jobs, and waiting for their end."""
 
+import itertools
 import json
 
 import pytest
@@ -63,3 +64,48 @@ class TestWait:
         result = pit_command("wait", "1-2")
         assert (result.exit_code, result.stdout) == (1, "job 2 succeeded\n")
         assert result.stderr.startswith("pit: there is no job 1\n")
+
+    def test_any_ends_with_the_first_job_that_ends(self, connected: StubHead, pit_command: Pit) -> None:
+        for number in (1, 2):
+            connected.add_job(number)
+        end = first(lambda: connected.jobs[2].update(an_ended("failed")))
+        connected.misbehave("GET", "/status", first(lambda: None), end)
+        result = pit_command("wait", "1-3", "--any")
+        assert (result.exit_code, result.stdout) == (1, "job 2 failed\n")
+        assert result.stderr == "pit: there is no job 3\n`pit status` lists jobs\n"
+
+    def test_any_has_the_exit_code_of_that_job(self, connected: StubHead, pit_command: Pit) -> None:
+        connected.add_job(1)
+        connected.add_job(2, **an_ended("failed"))
+        assert pit_command("wait", "1-2", "--any").exit_code == 3
+
+    @pytest.mark.parametrize("options", [[], ["--any"]])
+    def test_a_timeout_has_its_own_exit_code(
+        self, connected: StubHead, pit_command: Pit, options: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        clock = itertools.count()
+        monkeypatch.setattr("pit.commands.wait.time.monotonic", lambda: float(next(clock)))
+        connected.add_job(1, **an_ended())
+        connected.add_job(2)
+        jobs = ["2"] if options else ["1", "2"]
+        result = pit_command("wait", *jobs, "--timeout", "9s", *options)
+        assert result.exit_code == 124
+        assert result.stdout == ("" if options else "job 1 succeeded\n")
+        assert result.stderr == (
+            "pit: job 2 has not ended after 9s and keeps running\n"
+            "`pit log 2` follows it, `pit stop 2` stops it\n"
+        )
+
+    def test_a_timeout_ends_the_wait_for_a_head_that_is_away(
+        self, connected: StubHead, pit_command: Pit
+    ) -> None:
+        connected.add_job(1)
+        connected.misbehave("GET", "/jobs/1", first(lambda: None), *[drop] * 10_000)
+        result = pit_command("wait", "1", "--timeout", "1s")
+        assert result.exit_code == 124
+
+    @pytest.mark.parametrize("text", ["soon", "0", "-1", "10 m", "1.5h"])
+    def test_a_timeout_is_a_length_of_time(self, pit_command: Pit, text: str) -> None:
+        result = pit_command("wait", "1", f"--timeout={text}")
+        assert result.exit_code == 2
+        assert result.stderr.startswith(f"pit: {text!r} is not a length of time: write 90s, 10m, 2h or 1d\n")

@@ -95,6 +95,7 @@ def test_jobs_are_listed_by_filter_order_and_page(
     root = a_user("root", admin=True)
     assert root.get("/jobs").json["total"] == 4
     assert root.get("/jobs?user=berta").json["total"] == 1
+    assert [person.get("/jobs?user=me").json["total"] for person in (anna, root)] == [3, 0]
 
 
 def test_a_wrong_filter_or_order_is_named(anna: Person) -> None:

@@ -169,7 +169,10 @@ class StubHead:
         }
 
     def _list(self, call: Call) -> Answer:
-        jobs = list(self.jobs.values())
+        jobs = [self.jobs[number] for number in sorted(self.jobs, reverse=True)]
+        if "user" in call.query:
+            user = {"me": "anna"}.get(call.query["user"], call.query["user"])
+            jobs = [job for job in jobs if job["user"] == user]
         if "state" in call.query:
             jobs = [job for job in jobs if job["state"] == call.query["state"]]
         shown = [a_summary(job) for job in jobs[: int(call.query.get("limit", 20))]]

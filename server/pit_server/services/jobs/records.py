@@ -94,7 +94,9 @@ def listing(
 ) -> JobList:
     """Jobs by filter, order and page."""
     query = select(*_SUMMARY).join(User, User.id == Job.user_id).where(visible(caller))
-    query = _filtered(query, filters)
+    # `me` cannot be the name of a user.
+    named = {**filters, "user": caller.name} if filters.get("user") == "me" else filters
+    query = _filtered(query, named)
     total = session.execute(select(func.count()).select_from(query.subquery())).scalar_one()
     limit = min(_number(filters, "limit", 20), MAX_ROWS)
     page = query.order_by(*_ordering(filters)).limit(limit).offset(_number(filters, "offset", 0))
