@@ -1,12 +1,11 @@
 """Options of a job through the installed `pit`: given, shown, compared, kept by a rerun, searched for."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.support.clusters.local import Cluster
-from tests.support.wheels import make_wheel, only_from
+from tests.support.wheels import UV, make_wheel, need_uv, only_from
 
 
 @pytest.fixture
@@ -42,9 +41,10 @@ def test_a_comment_that_is_too_long_is_refused_by_its_option(cluster: Cluster) -
 def test_a_job_with_an_environment_is_shown_and_a_rerun_takes_it_from_the_cache(
     cluster: Cluster, tmp_path: Path
 ) -> None:
+    need_uv()
     make_wheel(tmp_path / "wheels", "coal")
     cluster.project.write("requirements.txt", "coal\n")
-    (tmp_path / "uv").symlink_to(Path(sys.prefix) / "bin/uv")
+    (tmp_path / "uv").symlink_to(UV)
     values = {"PATH": f"{tmp_path}:{cluster.env['PATH']}", **only_from(tmp_path / "wheels")}
     variables = [word for name, value in values.items() for word in ("-e", f"{name}={value}")]
     command = "python -c 'import coal; print(coal.VERSION)'"

@@ -1,7 +1,17 @@
 """Python packages made on the spot, so that tests install something without a network."""
 
+import sys
 import zipfile
 from pathlib import Path
+
+from tests.support.requirements import lack
+
+UV = Path(sys.prefix) / "bin/uv"
+
+
+def need_uv() -> None:
+    if not UV.exists():
+        lack("uv is not installed beside the Python that runs the tests")
 
 
 def make_wheel(folder: Path, name: str, version: str = "1.0") -> Path:

@@ -119,6 +119,7 @@ def test_a_python_environment_is_built_in_a_directory_of_the_user_for_this_image
     prelude = {"Target": "/pit/venv.py", "Source": str(PRELUDE), "Type": "bind", "ReadOnly": True}
     assert prelude in mounts
     assert [text for text in environment if text.startswith("PIT_VENV_")] == [
+        "PIT_VENV_PRELUDE=/pit/venv.py",
         "PIT_VENV_FILE=uv.lock",
         "PIT_VENV_PYTHON=3.12",
         "PIT_VENV_DIR=/pit/venvs",

@@ -13,10 +13,9 @@ import pytest
 from pit_worker.venv.cache import PRELUDE
 from pit_worker.venv.eviction import evict
 from pit_worker.venv.prelude import FAILED, Failed, Venv
-from tests.support.wheels import make_wheel, only_from
+from tests.support.wheels import UV, make_wheel, need_uv, only_from
 from tests.worker.conftest import Eventually, is_alive
 
-UV = Path(sys.prefix) / "bin/uv"
 PYTHON = "{}.{}.{}".format(*sys.version_info[:3])
 SHOW = "python -c 'import coal, sys; print(coal.VERSION, sys.prefix)'; echo $VIRTUAL_ENV"
 HANGS_ONCE = """#!/bin/sh
@@ -47,6 +46,7 @@ class Jobs:
         self._running: list[subprocess.Popen[str]] = []
 
     def use_uv(self, script: str = "") -> None:
+        need_uv()
         (self.programs / "uv").unlink(missing_ok=True)
         if script:
             (self.programs / "uv").write_text(script)

@@ -7,17 +7,18 @@ from msgspec.structs import replace
 
 from pit_protocol.beat import Order, OrderAction, Venv
 from tests.support.stubs.worker_head import StubHead, a_spec
-from tests.support.wheels import make_wheel, only_from
+from tests.support.wheels import UV, make_wheel, need_uv, only_from
 from tests.worker.conftest import Eventually, Workers
 
 
 def test_a_process_has_its_environment_and_variables_of_the_user_reach_the_builder(
     head: StubHead, workers: Workers, eventually: Eventually, data_root: Path, tmp_path: Path
 ):
+    need_uv()
     make_wheel(tmp_path / "wheels", "coal")
     (data_root / "jobs/1/src/needs.txt").write_text("coal\n")
     (tmp_path / "bin").mkdir()
-    for name, program in (("uv", Path(sys.prefix) / "bin/uv"), ("python3", Path(sys.executable))):
+    for name, program in (("uv", UV), ("python3", Path(sys.executable))):
         (tmp_path / "bin" / name).symlink_to(program)
     workers.start(PIT_WORKER_SEARCH_PATH=f"{tmp_path}/bin:/usr/bin:/bin")
     spec = a_spec("python -c 'import coal; print(coal.VERSION)'; echo $VIRTUAL_ENV")

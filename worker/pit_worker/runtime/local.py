@@ -12,7 +12,7 @@ from pit_worker.runtime import cgroup, process_tree
 from pit_worker.runtime.base import ExitCollected, Started, find_job_dir
 from pit_worker.spool.entry import Entry, Key
 from pit_worker.spool.environment import StartRefused, environment, script
-from pit_worker.venv.cache import VenvCache, variables
+from pit_worker.venv.cache import PRELUDE, VenvCache, variables
 
 SUPERVISE = Path(__file__).with_name("supervise.sh")
 
@@ -50,7 +50,7 @@ class LocalRuntime:
         around = environment(entry, spec, self._search_path)
         if spec.venv:
             place = self._venvs.make_user_dir(entry.intent.cluster, spec.venv, spec.account)
-            around |= variables(spec.venv, str(place))
+            around |= variables(spec.venv, str(place), str(PRELUDE))
         try:
             arguments = [
                 "/bin/sh",

@@ -64,9 +64,9 @@ fi
     # The user's own variables come last: only the command follows.
     [ ! -e "$1/variables" ] || . "$1/variables"
     set -- /bin/bash "$2"
-    if [ -n "$PIT_VENV_DIR" ]; then
+    if [ -n "$PIT_VENV_PRELUDE" ]; then
         python=$(command -v python3) || { echo "venv: this node has no python3"; exit 125; }
-        set -- "$python" -I "${0%/*}/../venv/prelude.py" "$@"
+        set -- "$python" -I "$PIT_VENV_PRELUDE" "$@"
     fi
     exec "$@"
 ) >"$1/pipe" 2>&1

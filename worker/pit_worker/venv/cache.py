@@ -33,9 +33,10 @@ class VenvCache:
         return place
 
 
-def variables(venv: Venv, place: str, image: str = "") -> dict[str, str]:
-    """What the prelude finds in its environment, and hides from the command."""
+def variables(venv: Venv, place: str, prelude: str, image: str = "") -> dict[str, str]:
+    """What starts the prelude, by the paths that the process sees; the command does not get them."""
     return {
+        "PIT_VENV_PRELUDE": prelude,
         "PIT_VENV_FILE": venv.file,
         "PIT_VENV_PYTHON": venv.python,
         "PIT_VENV_DIR": place,

@@ -286,8 +286,8 @@ def activate(venv: Venv, environ: dict[str, str]) -> dict[str, str]:
 
 
 def main(command: list[str]) -> None:
-    names = ("FILE", "PYTHON", "DIR", "IMAGE")
-    file, version, folder, image = (os.environ.pop(f"PIT_VENV_{name}", "") for name in names)
+    names = ("FILE", "PYTHON", "DIR", "IMAGE", "PRELUDE")
+    file, version, folder, image, _ = (os.environ.pop(f"PIT_VENV_{name}", "") for name in names)
     try:
         venv = Venv(file, version, Path(folder), image)
         handle = take(venv)

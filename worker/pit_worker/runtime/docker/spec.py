@@ -35,9 +35,9 @@ OPEN = f"umask 002\nexec </dev/null >{OUTPUT} 2>&1\n"
 RUN = f"""
 set -- "$(command -v bash || echo /bin/sh)" "$1"
 [ ! -e {VARIABLES} ] || . {VARIABLES}
-if [ -n "$PIT_VENV_DIR" ]; then
+if [ -n "$PIT_VENV_PRELUDE" ]; then
     python=$(command -v python3) || {{ echo "venv: this image has no python3"; exit 125; }}
-    set -- "$python" -I {PRELUDE} "$@"
+    set -- "$python" -I "$PIT_VENV_PRELUDE" "$@"
 fi
 exec "$@"
 """
@@ -126,7 +126,7 @@ def environment(entry: Entry, spec: ProcessSpec, image: Image) -> list[str]:
         "CUDA_VISIBLE_DEVICES": ",".join(str(index) for index, _ in enumerate(spec.units)),
     }
     if spec.venv:
-        own |= cache.variables(spec.venv, str(VENVS), image.id)
+        own |= cache.variables(spec.venv, str(VENVS), str(PRELUDE), image.id)
     if spec.units:
         own["NVIDIA_DRIVER_CAPABILITIES"] = "compute,utility"
     else:
