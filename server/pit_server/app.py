@@ -13,7 +13,8 @@ from pit_protocol import API_PREFIX
 from pit_protocol.problem import Problem
 from pit_server.api import BLUEPRINTS
 from pit_server.api.http.flask_app import Application
-from pit_server.api.http.guard import check_access
+from pit_server.api.http.guard import check_access, end_request
+from pit_server.api.http.traffic import make_classifier
 from pit_server.background import loop
 from pit_server.background.code_gc import CodeGc
 from pit_server.background.data_gc import DataGc
@@ -31,6 +32,7 @@ from pit_server.services.jobs import lost_processes
 from pit_server.services.users import secrets as user_secrets
 from pit_server.services.users.rate_limit import TooManyAttempts
 from pit_server.services.users.registration import APPROVE, CLOSED, OPEN, Authentication
+from pit_server.services.users.request_limits import RequestLimits
 from pit_server.settings import Settings
 from pit_server.store.data_root import DataRoot
 from pit_server.wakeups import CODE_GC, DATA_GC, NODE_WATCH, PREPARER, SCHEDULER, Wakeups
@@ -60,6 +62,7 @@ def create_head(settings: Settings) -> Head:
         auth=_authentication(settings, database),
         cluster=cluster_id,
         quotas=Quotas(settings),
+        request_limits=RequestLimits(settings),
     )
 
 
@@ -103,12 +106,14 @@ def create_app(head: Head) -> Flask:
     app.json.sort_keys = False  # type: ignore[attr-defined]
     app.extensions["pit"] = head
     app.before_request(check_access)
+    app.teardown_request(end_request)
     app.wsgi_app = DispatcherMiddleware(app.wsgi_app, {MOUNT: DavApp(head)})  # type: ignore[method-assign]
     if head.settings.proxies:
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=head.settings.proxies)  # type: ignore[method-assign]
     app.wsgi_app = HostCheck(app.wsgi_app, head.settings)  # type: ignore[method-assign]
     for blueprint in BLUEPRINTS:
         app.register_blueprint(blueprint, url_prefix=API_PREFIX + (blueprint.url_prefix or ""))
+    app.extensions["pit_traffic"] = make_classifier(app, MOUNT)
     app.register_error_handler(Problem, _problem)
     app.register_error_handler(HTTPException, _http_error)
     app.register_error_handler(DBAPIError, _database_error)

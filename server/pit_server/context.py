@@ -7,6 +7,7 @@ from pit_server.background.scheduling import Scheduling
 from pit_server.db.database import Database
 from pit_server.services.files.quota import Quotas
 from pit_server.services.users.registration import Authentication
+from pit_server.services.users.request_limits import RequestLimits
 from pit_server.settings import Settings
 from pit_server.store.data_root import DataRoot
 from pit_server.wakeups import Wakeups
@@ -23,3 +24,4 @@ class Head:
     auth: Authentication
     cluster: str  # the cluster's id
     quotas: Quotas
+    request_limits: RequestLimits

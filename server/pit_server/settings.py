@@ -28,6 +28,9 @@ BOUNDS = {
     "bcrypt_cost": (4, 20),
     "logins_per_minute": (1, 1_000_000),
     "threads": (4, 10_000),
+    "user_held": (1, 1_000),
+    "user_transfers": (1, 1_000),
+    "user_requests_per_s": (1, 1_000_000),
     "prepare_parallel": (1, 1_000),
     "proxies": (0, 10),
     "shm_mib": (1, 1 << 30),
@@ -60,7 +63,10 @@ class Settings:
     logins_per_minute: int = 10  # failed ones, per account and per address
     join_code_s: float = 3600.0  # how long a node may take to join
     proxies: int = 0  # in front of the head: how many are trusted to name the client's address
-    threads: int = 128  # each held beat, log or status request occupies one
+    threads: int = 64  # short requests served at a time; held ones, transfers and logins have their own
+    user_held: int = 50  # held requests (followed logs, watched lists) of one user at a time
+    user_transfers: int = 16  # file transfers of one user at a time
+    user_requests_per_s: int = 1000
     git_protocols: str = "https,ssh"  # what the head fetches from
     prepare_parallel: int = 2
     prepare_timeout_s: float = 600.0

@@ -24,8 +24,10 @@ from pit_server.dav.provider import DomainTree, OpenDomains
 from pit_server.dav.urls import CALLER, CREATED, OPENED, Environ
 from pit_server.services.users import tokens
 from pit_server.services.users.rate_limit import TooManyAttempts
+from pit_server.traffic import Traffic
 
 MOUNT = "/dav"
+ENDED = "pit.dav_ended"  # to be called when the request has ended
 READING = frozenset(("OPTIONS", "HEAD", "GET", "PROPFIND"))
 METHODS = READING | {"PROPPATCH", "PUT", "DELETE", "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK"}
 MAX_BODY = 64 * 1024  # of all but PUT: XML
@@ -78,6 +80,8 @@ class DavApp:
             yield from _refuse(environ, start_response, error)
         finally:
             opened.close()
+            if end := environ.pop(ENDED, None):
+                end()
 
     def _prepare(self, environ: Environ, opened: OpenDomains) -> None:
         """Check the request, and set up its environment for WsgiDAV."""
@@ -90,6 +94,8 @@ class DavApp:
             )
         environ[CALLER] = caller = auth.find(self._head, environ)
         environ[OPENED] = opened
+        if caller.user_id is not None:
+            environ[ENDED] = self._head.request_limits.begin(caller.user_id, Traffic.TRANSFER)
         environ["wsgidav.auth.user_name"] = caller.actor
         # Keeps WsgiDAV from reading the rest of a body into memory.
         environ["wsgidav.some_input_read"] = 1

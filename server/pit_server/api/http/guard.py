@@ -12,8 +12,10 @@ from pit_server.api.http.context import head
 from pit_server.services.users import tokens
 from pit_server.services.users.tokens import Caller
 from pit_server.services.validation import storable
+from pit_server.traffic import Traffic
 
 P = ParamSpec("P")
+AT_END = "pit.at_end"  # in a request's environ: to be called when its response has been sent
 DEFAULT_LIMIT = 1024 * 1024  # bytes of a request's body
 
 
@@ -26,8 +28,10 @@ class Role(StrEnum):
     JOB = "job"  # a running job: it reaches its user's data by WebDAV, and no route here
 
 
-def allow(role: Role, *, max_bytes: int = DEFAULT_LIMIT) -> Callable[[Callable[P, object]], Callable[P, Any]]:
-    """Declare which role may call the view, and how large the body may be.
+def allow(
+    role: Role, *, max_bytes: int = DEFAULT_LIMIT, traffic: Traffic = Traffic.SHORT
+) -> Callable[[Callable[P, object]], Callable[P, Any]]:
+    """Declare which role may call the view, how large the body may be, and which threads handle it.
 
     For the type checker the view then returns anything: Flask's own types know of no Structs.
     """
@@ -35,6 +39,7 @@ def allow(role: Role, *, max_bytes: int = DEFAULT_LIMIT) -> Callable[[Callable[P
     def mark(view: Callable[P, object]) -> Callable[P, Any]:
         view.role = role  # type: ignore[attr-defined]
         view.max_bytes = max_bytes  # type: ignore[attr-defined]
+        view.traffic = traffic  # type: ignore[attr-defined]
         return view
 
     return mark
@@ -59,6 +64,23 @@ def check_access() -> None:
         return
     g.recheck_access = lambda: _authorize(role)
     g.recheck_access()
+    if (user_id := g.caller.user_id) is not None:
+        declared: Traffic = getattr(view, "traffic", Traffic.SHORT)
+        is_short = declared is Traffic.HELD and "wait_s" not in request.args
+        traffic = Traffic.SHORT if is_short else declared
+        request.environ[AT_END] = head().request_limits.begin(user_id, traffic)
+
+
+def end_request(_error: BaseException | None) -> None:
+    """The view is done. A file may still be on its way, so under gunicorn its hook ends the request."""
+    if "gunicorn.socket" not in request.environ:
+        release_request(request.environ)
+
+
+def release_request(environ: dict[str, Any]) -> None:
+    """The response has been sent, or never will be."""
+    if end := environ.pop(AT_END, None):
+        end()
 
 
 def _authorize(role: Role) -> None:

@@ -17,6 +17,7 @@ from pit_server.api.http.audited import audited
 from pit_server.api.http.context import address, head, message
 from pit_server.api.http.guard import Role, allow, caller
 from pit_server.services.users import tokens
+from pit_server.traffic import Traffic
 
 blueprint = Blueprint("auth", __name__)
 MAX_BODY = 16 * 1024
@@ -24,13 +25,13 @@ CURRENT = "current"
 
 
 @blueprint.post("/login")
-@allow(Role.ANYONE, max_bytes=MAX_BODY)
+@allow(Role.ANYONE, max_bytes=MAX_BODY, traffic=Traffic.LOGIN)
 def login() -> tuple[IssuedToken, int]:
     return head().auth.log_in(message(Login), address(), now=time.time()), 201
 
 
 @blueprint.post("/users")
-@allow(Role.ANYONE, max_bytes=MAX_BODY)
+@allow(Role.ANYONE, max_bytes=MAX_BODY, traffic=Traffic.LOGIN)
 def register() -> tuple[IssuedToken | AwaitingApproval, int]:
     wanted = message(Registration)
     issued = head().auth.register(wanted, address(), now=time.time())

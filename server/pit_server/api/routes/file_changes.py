@@ -28,6 +28,7 @@ from pit_server.api.routes.files import asked, know_where
 from pit_server.services.files import disk_use, trash
 from pit_server.services.files.domains import Place
 from pit_server.store.files import tar_extract, upload_parts
+from pit_server.traffic import Traffic
 
 blueprint = Blueprint("file_changes", __name__)
 blueprint.record(know_where)
@@ -36,7 +37,7 @@ MAX_KEY = 64
 
 
 @blueprint.put("/files/<where:where>")
-@allow(Role.USER, max_bytes=MAX_BODY)
+@allow(Role.USER, max_bytes=MAX_BODY, traffic=Traffic.TRANSFER)
 def write(where: str) -> tuple[PathWritten | PartArrived | FileArrived | TarArrived, int]:  # noqa: ARG001 - taken as bytes
     place, path = asked()
     place.require_write()

@@ -25,6 +25,7 @@ from pit_server.services.files.domains import Place
 from pit_server.store.files import archive, listing
 from pit_server.store.files.domain_files import Domain, Entry, Kind, parse_path
 from pit_server.store.files.file_hashes import digest_of
+from pit_server.traffic import Traffic
 
 
 class EntryFields(NameFields):
@@ -65,7 +66,7 @@ def asked() -> tuple[Place, str]:
 
 
 @blueprint.get("/<where:where>")
-@allow(Role.USER)
+@allow(Role.USER, traffic=Traffic.TRANSFER)
 def read(where: str) -> Response | FileStat | FileHash:  # noqa: ARG001 - taken as bytes
     place, path = asked()
     with place.open() as domain:
@@ -87,7 +88,7 @@ def read(where: str) -> Response | FileStat | FileHash:  # noqa: ARG001 - taken 
 
 
 @blueprint.post("/<where:where>")
-@allow(Role.USER, max_bytes=MOST_PATHS)
+@allow(Role.USER, max_bytes=MOST_PATHS, traffic=Traffic.TRANSFER)
 def pack(where: str) -> Response:  # noqa: ARG001
     """A tar of some files below `where`, under the paths by which they were asked for."""
     place, path = asked()

@@ -11,13 +11,14 @@ from pit_server.services.logs import log_merge
 from pit_server.services.snapshots import code
 from pit_server.services.snapshots.sources import Sources
 from pit_server.store.files import archive
+from pit_server.traffic import Traffic
 from pit_server.wakeups import job_topic
 
 blueprint = Blueprint("job_files", __name__, url_prefix="/jobs/<int:number>")
 
 
 @blueprint.get("/log")
-@allow(Role.USER)
+@allow(Role.USER, traffic=Traffic.HELD)
 def log(number: int) -> LogBatch:
     tail = int(number_argument("tail", 0)) or None
     query = log_merge.Query(
@@ -44,14 +45,14 @@ def show_usage(number: int) -> GpuUsage:
 
 
 @blueprint.get("/code")
-@allow(Role.USER)
+@allow(Role.USER, traffic=Traffic.TRANSFER)
 def download_code(number: int) -> Response:
     headers = {"Content-Disposition": f'attachment; filename="job-{number}-code.tar"'}
     return Response(code.archive(_sources(), _code(number)), mimetype="application/x-tar", headers=headers)
 
 
 @blueprint.get("/diff")
-@allow(Role.USER)
+@allow(Role.USER, traffic=Traffic.TRANSFER)
 def diff(number: int) -> Response | DiffStat:
     other = _code(int(number_argument("to", 0))) if "to" in request.args else None
     if request.args.get("stat") == "yes":
@@ -60,7 +61,7 @@ def diff(number: int) -> Response | DiffStat:
 
 
 @blueprint.get("/archive")
-@allow(Role.USER)
+@allow(Role.USER, traffic=Traffic.TRANSFER)
 def download(number: int) -> Response:
     with head().database.read() as session:
         job = jobs.find(session, caller(), number)

@@ -26,6 +26,7 @@ from pit_server.services.properties import read_all
 from pit_server.services.snapshots import origins
 from pit_server.services.snapshots.origins import Origin
 from pit_server.services.snapshots.sources import Sources
+from pit_server.traffic import Traffic
 from pit_server.wakeups import STATUS, job_topic
 
 blueprint = Blueprint("jobs", __name__, url_prefix="/jobs")
@@ -61,7 +62,7 @@ def listing() -> JobList:
 
 
 @blueprint.get("/<int:number>")
-@allow(Role.USER)
+@allow(Role.USER, traffic=Traffic.HELD)
 def show(number: int) -> JobRecord:
     def look() -> tuple[JobRecord, bool]:
         record = _record(number)

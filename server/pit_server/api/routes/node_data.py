@@ -10,6 +10,7 @@ from pit_server.api.http.context import head, message, number_argument
 from pit_server.api.http.guard import Role, allow, caller
 from pit_server.services.nodes import staging
 from pit_server.services.nodes.staging import AttemptFiles
+from pit_server.traffic import Traffic
 
 blueprint = Blueprint("node_data", __name__, url_prefix="/node/attempts/<int:job>/<int:attempt>")
 MAX_TREE = 2**63 - 1  # the disk bounds it: the body is written as it comes
@@ -26,7 +27,7 @@ def issue(job: int, attempt: int) -> tuple[AttemptToken, int]:
 
 
 @blueprint.get("/tree")
-@allow(Role.NODE)
+@allow(Role.NODE, traffic=Traffic.TRANSFER)
 def send(job: int, attempt: int) -> Response:
     files = _find(job, attempt)
     with files.open():
@@ -35,7 +36,7 @@ def send(job: int, attempt: int) -> Response:
 
 
 @blueprint.put("/tree")
-@allow(Role.NODE, max_bytes=MAX_TREE)
+@allow(Role.NODE, max_bytes=MAX_TREE, traffic=Traffic.TRANSFER)
 def receive(job: int, attempt: int) -> FilesWritten:
     files = _find(job, attempt, brings=True)
     head().quotas.require_disk_space()

@@ -6,6 +6,7 @@ from pit_protocol.answers.jobs import Status
 from pit_server.api.http.context import head, long_poll, number_argument, wait_argument
 from pit_server.api.http.guard import Role, allow, caller
 from pit_server.services.jobs import records
+from pit_server.traffic import Traffic
 from pit_server.wakeups import STATUS
 
 blueprint = Blueprint("overview", __name__)
@@ -13,7 +14,7 @@ DEFAULT_ROWS = 20
 
 
 @blueprint.get("/status")
-@allow(Role.USER)
+@allow(Role.USER, traffic=Traffic.HELD)
 def status() -> Status:
     limit = min(int(number_argument("limit", DEFAULT_ROWS)), records.MAX_ROWS)
     seen = int(number_argument("seen", 0))

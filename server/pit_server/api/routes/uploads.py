@@ -7,6 +7,7 @@ from pit_protocol.problem import Problem
 from pit_server.api.http.context import head, number_argument
 from pit_server.api.http.guard import Role, allow, caller
 from pit_server.store import pack_uploads
+from pit_server.traffic import Traffic
 
 blueprint = Blueprint("uploads", __name__, url_prefix="/uploads")
 MAX_BODY = 1 << 50  # the setting, not the framework, bounds an upload
@@ -20,7 +21,7 @@ def show(sha256: str) -> Upload:
 
 
 @blueprint.put("/<sha256>")
-@allow(Role.USER, max_bytes=MAX_BODY)
+@allow(Role.USER, max_bytes=MAX_BODY, traffic=Traffic.TRANSFER)
 def upload(sha256: str) -> tuple[Upload, int]:
     pack_uploads.check_name(sha256)
     if "size" not in request.args:

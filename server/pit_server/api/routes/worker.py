@@ -11,6 +11,7 @@ from pit_server.api.http.audited import audited
 from pit_server.api.http.context import MAX_WAIT_S, head, long_poll, message
 from pit_server.api.http.guard import Role, allow, caller
 from pit_server.services.nodes import beats, nodes, orders, worker_session
+from pit_server.traffic import Traffic
 from pit_server.wakeups import node_topic
 
 blueprint = Blueprint("worker", __name__, url_prefix="/node")
@@ -39,7 +40,7 @@ def begin() -> Welcome:
 
 
 @blueprint.post("/beat")
-@allow(Role.NODE, max_bytes=MAX_BEAT)
+@allow(Role.NODE, max_bytes=MAX_BEAT, traffic=Traffic.BEAT)
 def beat() -> Orders:
     received, chunks = unpack_beat(request.get_data())
     node_id = _node_id()

@@ -1,0 +1,28 @@
+"""The kinds of requests. Each has threads of its own, so that no number of one kind delays another."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Traffic(StrEnum):
+    SHORT = "short"  # answered as fast as the database allows
+    HELD = "held"  # followers and watchers: open until there is news
+    BEAT = "beat"  # the same for nodes
+    TRANSFER = "transfer"  # files in and out
+    LOGIN = "login"  # passwords, which take a core for a quarter of a second
+
+
+@dataclass(frozen=True)
+class Budget:
+    threads: int
+    waiting: int  # requests that may wait for a thread; further ones are refused with 503
+
+
+# Threads that only wait are cheap: 500 of them cost 28 MiB.
+BUDGETS = {
+    Traffic.SHORT: Budget(threads=64, waiting=1000),
+    Traffic.HELD: Budget(threads=1000, waiting=0),
+    Traffic.BEAT: Budget(threads=2500, waiting=100),
+    Traffic.TRANSFER: Budget(threads=128, waiting=200),
+    Traffic.LOGIN: Budget(threads=32, waiting=100),
+}
