@@ -7,7 +7,7 @@ repository is not changed, because git writes into a scratch directory.
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from pit.snapshot.git_status import PendingStatus
 from pit.snapshot.plain_directory import PlainDirectory, Sha256WorkTree, uses_sha256
 from pit.snapshot.repository import Base, Repository, secret_in
 from pit.snapshot.secret_names import is_included
-from pit.snapshot.worktree import EMPTY_TREE, RAW_DIFF, CapturedTree, capture_tree
+from pit.snapshot.worktree import EMPTY_TREE, EVERYTHING, RAW_DIFF, CapturedTree, capture_tree
 from pit.ui.plural import plural
 from pit_protocol.answers.snapshots import OfferAnswer
 from pit_protocol.submission import LfsFile, Offer, Snapshot
@@ -42,6 +42,9 @@ class WorktreeSnapshot:
         with ThreadPoolExecutor(1) as pool:
             base = pool.submit(repo.find_base) if with_remote and repo.head else None
             self.captured = capture_tree(repo, directory / "captured", include=self._include, pending=pending)
+            if self.captured.pointers and self.captured.bare_pointers:
+                # The head would download all of them, so the content on disk is sent from here.
+                self.embed(EVERYTHING)
             self.base = self._usable(base.result() if base else None)
         self.commit, self.committed = repo.head, self.captured.committed
         self.missing: set[str] = set()  # needed objects that this repository does not have
@@ -67,10 +70,11 @@ class WorktreeSnapshot:
     def has(self, path: str) -> bool:
         return bool(self.captured.scratch.run("ls-tree", self.tree, "--", path))
 
-    def embed(self, oids: frozenset[str]) -> None:
+    def embed(self, oids: Container[str]) -> None:
         """Capture again, with the content of these LFS files."""
         directory = self._directory / "embedded"
         self.captured = capture_tree(self.repo, directory, embed=oids, include=self._include)
+        self.committed = self.captured.committed
 
     def offer(self) -> Offer:
         if self.base is None:
@@ -120,6 +124,7 @@ class WorktreeSnapshot:
             branch=self.repo.branch,
             diff_lines=self.count_lines(),
             pack=digest(pack) if pack else None,
+            keeps_pointers=not self.captured.pointers,
         )
 
     def differences(self) -> list[tuple[str, bytes]]:
@@ -158,6 +163,14 @@ def digest(path: Path) -> str:
 def _notes(captured: CapturedTree, include: Sequence[str]) -> Iterator[str]:
     if captured.unmerged:
         yield f"unresolved conflicts in {_names(captured.unmerged)}; sent with their conflict markers"
+    if captured.bare_pointers:
+        count, names = len(captured.bare_pointers), _names(captured.bare_pointers)
+        files = (
+            "1 Git LFS file is a pointer here, and arrives as one"
+            if count == 1
+            else (f"{count:,} Git LFS files are pointers here, and arrive as pointers")
+        )
+        yield f"{files}: {names}; `git lfs pull` downloads the content"
     if captured.left_out:
         names = _names(captured.left_out)
         yield f"left out because they look like secrets: {names}; `--include NAME` sends them"

@@ -6,9 +6,9 @@ Its cached file times are dropped from the scratch index, so `git add` reads the
 
 import os
 from collections.abc import Container, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from pit.snapshot.lfs import Pointer, keep_pointers, list_pointers
+from pit.snapshot.lfs import Kept, keep_pointers, list_pointers
 from pit.snapshot.repository import Repository
 from pit.snapshot.scratch_repo import LINK, SUBMODULE, Entry, ScratchRepo, parse_entries
 
@@ -22,7 +22,7 @@ class Adjustments:
     """What was changed in the scratch index before the files are added to it."""
 
     converted: tuple[Entry, ...] = ()  # unchanged according to git, but converted on disk
-    pointers: tuple[Pointer, ...] = ()  # of LFS files that stay pointers in the tree
+    lfs: Kept = field(default_factory=Kept)
 
 
 def is_unconverted(repo: Repository, tags: bytes) -> bool:
@@ -64,10 +64,10 @@ def adjust_index(
     suspects = {entry.path: entry for entry in (*others, *_with_other_size(repo, converting))}
     for entry in lfs:
         suspects.pop(entry.path, None)
-    pointers = keep_pointers(repo, scratch, list_pointers(repo, lfs), changed, embed)
+    kept = keep_pointers(repo, scratch, list_pointers(repo, lfs), changed, embed)
     scratch.add_entries([entry.line for entry in suspects.values()])
-    unchanged = tuple(entry for entry in suspects.values() if entry.path not in changed)
-    return Adjustments(unchanged, pointers)
+    unchanged = (entry for entry in suspects.values() if entry.path not in changed)
+    return Adjustments((*unchanged, *kept.embedded), kept)
 
 
 def _exists(repo: Repository, entry: Entry) -> bool:

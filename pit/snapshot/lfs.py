@@ -1,19 +1,20 @@
 """Git LFS: a pointer in the tree, the content in the work tree or on the remote's LFS server.
 
-An unchanged LFS file stays a pointer: the head downloads its content from the LFS server. A changed one,
-or one that the head cannot download, is sent as an ordinary file.
+An unchanged LFS file is a pointer in the tree: the head downloads its content from the LFS server. A
+changed one, or one that the head cannot download, is sent as an ordinary file. A file that is a pointer on
+disk, because its content was never downloaded, arrives as a pointer.
 """
 
 import hashlib
 import os
 import re
-from collections.abc import Container
+import stat
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from pit.snapshot.repository import Repository
 from pit.snapshot.scratch_repo import Entry, ScratchRepo
-from pit_protocol.problem import Problem
 from pit_protocol.submission import LfsFile
 
 POINTER = re.compile(
@@ -49,45 +50,52 @@ def list_pointers(repo: Repository, entries: list[Entry]) -> list[Pointer]:
     return pointers
 
 
+@dataclass(frozen=True)
+class Kept:
+    """What became of the LFS files of a work tree."""
+
+    pointers: tuple[Pointer, ...] = ()  # in the tree for files whose content is on disk
+    bare: tuple[bytes, ...] = ()  # paths that are pointers on disk, too
+    embedded: tuple[Entry, ...] = ()  # unchanged files whose content is in the tree
+
+
 def keep_pointers(
     repo: Repository,
     scratch: ScratchRepo,
     pointers: list[Pointer],
     changed: set[bytes],
     embed: Container[str],
-) -> tuple[Pointer, ...]:
-    """Keep the pointers of unchanged files in the scratch index, and return them."""
-    kept, from_disk = [], []
+) -> Kept:
+    """Keep the pointers of unchanged files in the scratch index; all others are read from disk."""
+    kept, embedded, from_disk = [], [], []
+    bare = find_pointers_on_disk(repo.top, [pointer.entry.path for pointer in pointers])
     for pointer in pointers:
-        if pointer.content.oid in embed:
-            if not _embed(repo, scratch, pointer):
-                from_disk.append(pointer.entry)
-        elif pointer.entry.path not in changed or _has_content(repo, pointer):
-            kept.append(pointer)
+        entry = pointer.entry
+        if entry.path in bare or (entry.path in changed and not _has_content(repo, pointer)):
+            from_disk.append(entry)
+        elif pointer.content.oid in embed:
+            embedded.append(entry)
         else:
-            from_disk.append(pointer.entry)
-    scratch.add_entries([entry.line for entry in from_disk])
+            kept.append(pointer)
+    scratch.add_entries([entry.line for entry in (*from_disk, *embedded)])
     _assume_unchanged(scratch, [pointer.entry.path for pointer in kept])
-    return tuple(kept)
+    return Kept(tuple(kept), tuple(sorted(bare)), tuple(embedded))
 
 
-def _embed(repo: Repository, scratch: ScratchRepo, pointer: Pointer) -> bool:
-    """Add the content from git-lfs's local store; return False if the work tree has it."""
-    if _has_content(repo, pointer):
+def find_pointers_on_disk(top: Path, paths: Iterable[bytes]) -> set[bytes]:
+    """The files that are pointers on disk: nobody downloaded their content."""
+    return {path for path in paths if _is_pointer(os.path.join(os.fsencode(top), path))}  # noqa: PTH118
+
+
+def _is_pointer(path: bytes) -> bool:
+    try:
+        found = os.lstat(path)
+        if not stat.S_ISREG(found.st_mode) or not 0 < found.st_size <= MAX_POINTER:
+            return False
+        with open(path, "rb") as file:
+            return POINTER.fullmatch(file.read(MAX_POINTER + 1)) is not None
+    except OSError:  # deleted meanwhile, or unreadable: `git add` reports it
         return False
-    oid = pointer.content.oid
-    stored = repo.paths["lfs/objects"] / oid[:2] / oid[2:4] / oid
-    if not stored.is_file():
-        name = os.fsdecode(pointer.entry.path)
-        raise Problem(
-            "no_lfs_content",
-            f"the Git LFS content of {name} is not on this machine, and the head cannot download it",
-            "`git lfs pull` downloads it",
-        )
-    blob = scratch.line("hash-object", "-w", "--no-filters", "--", str(stored)).encode()
-    scratch.add_entries([pointer.entry.mode + b" " + blob + b"\t" + pointer.entry.path])
-    _assume_unchanged(scratch, [pointer.entry.path])
-    return True
 
 
 def _assume_unchanged(scratch: ScratchRepo, paths: list[bytes]) -> None:

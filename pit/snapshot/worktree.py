@@ -1,14 +1,14 @@
 """Write a work tree as git objects: a tree with each file byte for byte as it is on disk."""
 
 import os
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pit.snapshot.conversions import Adjustments
 from pit.snapshot.git_status import PendingStatus, find_special_files, tracked_directories, tracked_paths
 from pit.snapshot.ignore import patterns_below
-from pit.snapshot.lfs import Pointer
+from pit.snapshot.lfs import Pointer, find_pointers_on_disk
 from pit.snapshot.plain_directory import PlainDirectory, Sha256WorkTree, uses_sha256
 from pit.snapshot.read_errors import unreadable
 from pit.snapshot.repository import Repository
@@ -23,6 +23,9 @@ RAW_DIFF = ("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--
 class _Everything(Container[str]):
     def __contains__(self, _: object) -> bool:
         return True
+
+
+EVERYTHING = _Everything()
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,8 @@ class CapturedTree:
     tree: str
     committed: str | None  # the same tree without uncommitted changes; None without a commit
     changes: tuple[Change, ...]
-    pointers: tuple[Pointer, ...]
+    pointers: tuple[Pointer, ...]  # in the tree in place of LFS files whose content is on disk
+    bare_pointers: tuple[bytes, ...]  # files that are LFS pointers on disk
     left_out: tuple[bytes, ...]  # untracked files that look like secrets
     unmerged: tuple[bytes, ...]  # files with conflicts, captured with their conflict markers
     tags: bytes  # the tracked files, as `ls-files -v` prints them
@@ -88,8 +92,9 @@ def capture_tree(
         committed,
         tuple(change for change in changes if change.path not in left_out and change.path not in nested)
         + tuple(_below(path, change) for path, sub in nested.items() for change in sub.changes),
-        staged.adjustments.pointers,
-        (*left_out, *(path + b"/" + name for path, sub in nested.items() for name in sub.left_out)),
+        staged.adjustments.lfs.pointers,
+        (*_bare_pointers(repo, staged, changes), *_all_below(nested, "bare_pointers")),
+        (*left_out, *_all_below(nested, "left_out")),
         _unmerged(staged.tags),
         staged.tags,
         nested,
@@ -104,6 +109,26 @@ def _changes(scratch: ScratchRepo, before: str, tree: str, tags: bytes) -> list[
         _, mode, _, _, letter = facts.split(b" ")
         changes.append(Change(letter.decode(), path, mode, letter == b"A" and path not in tracked))
     return changes
+
+
+def _bare_pointers(repo: Repository, staged: Staged, changes: Sequence[Change]) -> tuple[bytes, ...]:
+    """The files that are LFS pointers on disk; new and changed ones only where it matters."""
+    found = set(staged.adjustments.lfs.bare)
+    if staged.adjustments.lfs.pointers or (isinstance(repo, PlainDirectory) and _uses_lfs(repo)):
+        found |= find_pointers_on_disk(repo.top, [change.path for change in changes])
+    return tuple(sorted(found))
+
+
+def _uses_lfs(repo: Repository) -> bool:
+    try:
+        return b"filter=lfs" in (repo.top / ".gitattributes").read_bytes()
+    except OSError:  # there is none
+        return False
+
+
+def _all_below(nested: dict[bytes, CapturedTree], name: str) -> Iterator[bytes]:
+    """The paths that nested trees have under this name, from the outer tree."""
+    return (path + b"/" + below for path, sub in nested.items() for below in getattr(sub, name))
 
 
 def _is_secret(change: Change, include: Sequence[str]) -> bool:
@@ -126,7 +151,7 @@ def _flatten(
         prefix = f"{os.fsdecode(path)}/"
         names = (*include, *(name.removeprefix(prefix) for name in include if name.startswith(prefix)))
         # The outer repository's remote does not have the nested one's LFS files.
-        captured = capture_tree(_open(top), directory, embed=_Everything(), include=names, ignored=ignored)
+        captured = capture_tree(_open(top), directory, embed=EVERYTHING, include=names, ignored=ignored)
         nested[path] = captured
         scratch.add_alternate(captured.scratch.objects)
         scratch.remove_entries([path])

@@ -28,6 +28,7 @@ class Snapshot(Message, frozen=True):
     branch: str | None = None
     diff_lines: Int = 0  # lines added and deleted between `committed` and `tree`
     pack: str | None = None  # sha256 of the uploaded pack of missing objects; None: nothing was missing
+    keeps_pointers: bool = False  # Git LFS pointers in the tree are pointers on disk, and stay so
 
 
 class Submission(Message, frozen=True):

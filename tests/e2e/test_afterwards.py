@@ -190,13 +190,21 @@ class TestLargeFiles:
         (lfs.project.path / "model.bin").write_bytes(b"changed " * 5000)
         assert self.ran_with(lfs, lfs.project.path)[1] == b"changed " * 5000
 
-    def test_it_works_without_git_lfs_here(self, lfs: Cluster, tmp_path: Path) -> None:
+    def test_without_its_content_here_it_stays_a_pointer(self, lfs: Cluster, tmp_path: Path) -> None:
         # The machine's own settings may know git-lfs.
         without = {**os.environ, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
         clone = ["git", "clone", "-q", str(tmp_path / "origin.git"), str(tmp_path / "bare")]
         subprocess.run(clone, env=without, check=True)
-        assert (tmp_path / "bare/model.bin").read_bytes().startswith(b"version https://git-lfs")
-        assert self.ran_with(lfs, tmp_path / "bare")[1] == b"large " * 5000
+        pointer = (tmp_path / "bare/model.bin").read_bytes()
+        assert pointer.startswith(b"version https://git-lfs")
+        job, found = self.ran_with(lfs, tmp_path / "bare")
+        assert found == pointer
+        again = lfs.json_in(tmp_path, "rerun", str(job["number"]), "-l")
+        assert (lfs.home / f"head/data/jobs/{again['number']}/1/src/model.bin").read_bytes() == pointer
+        lfs.ok("checkout", str(job["number"]), str(tmp_path / "out"))
+        assert (tmp_path / "out/model.bin").read_bytes() == pointer
+        assert self.ran_with(lfs, tmp_path / "bare", "--bundle")[1] == pointer
+        assert self.ran_with(lfs, tmp_path / "bare", "-a")[1] == pointer
 
     def test_it_travels_where_the_head_cannot_get_it(self, lfs: Cluster) -> None:
         assert self.ran_with(lfs, lfs.project.path, "--bundle")[1] == b"large " * 5000

@@ -1,5 +1,6 @@
 """States in which git sees other files or other bytes than are on disk."""
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -64,6 +65,47 @@ def filtered(top: Path) -> None:
     commit(top)
     checkout_again(top)
     assert (top / "text.rot").read_text() == "hello\n"
+
+
+def lfs_pointer(content: bytes) -> bytes:
+    oid = hashlib.sha256(content).hexdigest()
+    return b"version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize %d\n" % (
+        oid.encode(),
+        len(content),
+    )
+
+
+def commit_lfs_pointers(top: Path) -> None:
+    (top / ".gitattributes").write_text("*.lfs filter=lfs diff=lfs merge=lfs -text\n")
+    for name in ("one", "two"):
+        (top / f"{name}.lfs").write_bytes(lfs_pointer(name.encode() * 1000))
+    commit(top)
+
+
+@state
+def lfs_pointers_without_content(top: Path) -> None:
+    """As a clone with GIT_LFS_SKIP_SMUDGE has them; the remote does not have the content either."""
+    commit_lfs_pointers(top)
+    git(top, "push", "-q", "--no-verify", "origin", "HEAD")  # a hook of git-lfs would look for the content
+
+
+@state
+def lfs_pointers_and_content(top: Path) -> None:
+    """One of two LFS files was downloaded, and a new pointer is not committed."""
+    lfs_pointers_without_content(top)
+    (top / "one.lfs").write_bytes(b"one" * 1000)
+    (top / "new.lfs").write_bytes(lfs_pointer(b"new"))
+
+
+@state
+def lfs_pointers_in_a_submodule(top: Path) -> None:
+    git(top.parent, "init", "-q", "library")
+    library = top.parent / "library"
+    commit_lfs_pointers(library)
+    add = ("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(library), "library")
+    git(top, *add, env={"GIT_LFS_SKIP_SMUDGE": "1"})
+    commit(top)
+    (top / "library" / "one.lfs").write_bytes(b"one" * 1000)
 
 
 @state

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from pit.snapshot.capture import WorktreeSnapshot
+from pit.snapshot.plain_directory import PlainDirectory
 from pit.snapshot.repository import Remote, Repository, secret_in
 from pit_protocol.answers.snapshots import OfferAnswer
 from pit_protocol.problem import Problem
@@ -288,10 +289,38 @@ class TestLfs:
         git(checkout, "push", "-q", "origin", "main")
         return checkout
 
-    def test_an_unchanged_file_stays_a_pointer(self, with_pointer: Path, tmp_path: Path) -> None:
+    def test_a_pointer_on_disk_arrives_as_a_pointer_with_a_note(
+        self, with_pointer: Path, tmp_path: Path
+    ) -> None:
         worktree = take_snapshot(with_pointer, tmp_path)
-        assert [file.oid for file in worktree.lfs_files] == [self.OID]
+        assert worktree.lfs_files == ()
+        assert worktree.snapshot(OfferAnswer(False, None), None).keeps_pointers
         assert worktree.tree == git(with_pointer, "rev-parse", "HEAD^{tree}")
+        assert worktree.notes == [
+            "1 Git LFS file is a pointer here, and arrives as one: model.bin; "
+            "`git lfs pull` downloads the content"
+        ]
+
+    def test_a_plain_directory_keeps_its_pointers_with_a_note(
+        self, with_pointer: Path, tmp_path: Path
+    ) -> None:
+        worktree = WorktreeSnapshot(PlainDirectory(with_pointer), tmp_path / "scratch")
+        assert worktree.snapshot(OfferAnswer(False, None), None).keeps_pointers
+        assert worktree.notes[0].startswith("1 Git LFS file is a pointer here")
+
+    @pytest.mark.parametrize("name", ["model.bin", "new.bin"])
+    def test_beside_a_pointer_on_disk_content_is_sent(
+        self, with_pointer: Path, tmp_path: Path, name: str
+    ) -> None:
+        (with_pointer / "other.bin").write_text(self.POINTER)
+        commit(with_pointer)
+        for each in ("model.bin", "other.bin"):
+            (with_pointer / each).write_bytes(self.CONTENT)
+        (with_pointer / name).write_text(self.POINTER.replace(self.OID, "0" * 64))
+        worktree = take_snapshot(with_pointer, tmp_path)
+        assert worktree.lfs_files == ()
+        assert worktree.snapshot(OfferAnswer(False, None), None).keeps_pointers
+        assert contents(receive(worktree, tmp_path, None)) == contents(with_pointer)
 
     def test_an_unchanged_file_with_its_content_stays_a_pointer(
         self, with_pointer: Path, tmp_path: Path
@@ -299,6 +328,8 @@ class TestLfs:
         (with_pointer / "model.bin").write_bytes(self.CONTENT)
         worktree = take_snapshot(with_pointer, tmp_path)
         assert worktree.tree == git(with_pointer, "rev-parse", "HEAD^{tree}")
+        assert [file.oid for file in worktree.lfs_files] == [self.OID]
+        assert not worktree.snapshot(OfferAnswer(False, None), None).keeps_pointers
 
     def test_a_changed_file_is_sent(self, with_pointer: Path, tmp_path: Path) -> None:
         (with_pointer / "model.bin").write_bytes(b"changed")
@@ -310,20 +341,8 @@ class TestLfs:
         (with_pointer / "model.bin").write_bytes(self.CONTENT)
         worktree = take_snapshot(with_pointer, tmp_path)
         worktree.embed(frozenset([self.OID]))
+        assert worktree.count_lines() == 0
         assert contents(receive(worktree, tmp_path, None)) == contents(with_pointer)
-
-    def test_the_content_can_come_from_the_store_of_git_lfs(self, with_pointer: Path, tmp_path: Path) -> None:
-        store = with_pointer / ".git/lfs/objects" / self.OID[:2] / self.OID[2:4]
-        store.mkdir(parents=True)
-        (store / self.OID).write_bytes(self.CONTENT)
-        worktree = take_snapshot(with_pointer, tmp_path)
-        worktree.embed(frozenset([self.OID]))
-        assert contents(receive(worktree, tmp_path, None))[b"model.bin"] == ("file", self.CONTENT)
-
-    def test_a_file_without_content_is_refused(self, with_pointer: Path, tmp_path: Path) -> None:
-        worktree = take_snapshot(with_pointer, tmp_path)
-        with pytest.raises(Problem, match=r"the Git LFS content of model\.bin is not on this machine"):
-            worktree.embed(frozenset([self.OID]))
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ class Job(Base):
     diff_added: Mapped[int | None]
     diff_removed: Mapped[int | None]
     pack_sha256: Mapped[str | None]
+    keeps_pointers: Mapped[bool] = mapped_column(default=False)  # Git LFS pointers get no content
     state: Mapped[str]
     outcome: Mapped[str | None]  # known as soon as it stops
     reason: Mapped[str] = mapped_column(default="")

@@ -161,7 +161,7 @@ def _build(work: PreparationInput, data: DataRoot, settings: Settings, write_log
     (partial / "src").mkdir()
     with store.whole(snapshot.tree), checkout.index_of(store.git, snapshot.tree) as indexed:
         checkout.check_out(indexed, partial / "src")
-        if found := lfs_pointers.find(indexed):
+        if not snapshot.keeps_pointers and (found := lfs_pointers.find(indexed)):
             write_log(f"{len(found):,} Git LFS file{'' if len(found) == 1 else 's'}")
             _large_files(work, data, settings).replace_pointers(found, partial / "src")
     if work.needs_script and not (partial / "src" / COMPUTE).is_file():

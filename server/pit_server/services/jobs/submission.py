@@ -180,6 +180,7 @@ def _row(user_id: int, submission: Submission, origin: Origin, request: str, bod
         store_id=origin.store_id,
         reruns=submission.reruns,
         diff_lines=snapshot.diff_lines,
+        keeps_pointers=snapshot.keeps_pointers,
         pack_sha256=snapshot.pack,
         state=JobState.PREPARING,
         attempt=1,

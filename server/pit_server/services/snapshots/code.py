@@ -50,8 +50,10 @@ def archive(sources: Sources, code: Code) -> Iterator[bytes]:
     """The snapshot's tree as a tar; a Problem before the first byte if it is gone."""
     git = _git(sources, code)
     snapshot = code.origin.snapshot
-    with checkout.index_of(git, snapshot.tree) as indexed:
-        large = lfs_pointers.find(indexed)
+    large: dict[bytes, Pointer] = {}
+    if not snapshot.keeps_pointers:
+        with checkout.index_of(git, snapshot.tree) as indexed:
+            large = lfs_pointers.find(indexed)
     place = remote.parse(snapshot.remote) if snapshot.remote else None
     files = LargeFiles(
         sources.data, sources.settings, code.reader_id, code.origin.store_id, place, code.credential

@@ -76,6 +76,7 @@ def snapshot_of(job: Job) -> Snapshot:
         branch=job.branch,
         diff_lines=job.diff_lines,
         pack=job.pack_sha256,
+        keeps_pointers=job.keeps_pointers,
     )
 
 

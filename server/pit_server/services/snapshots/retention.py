@@ -77,6 +77,7 @@ class Retention:
                     Job.base_hash,
                     Job.state,
                     Job.since,
+                    Job.keeps_pointers,
                 ).where(or_(Job.removed_at.is_(None), is_in_trash), Job.store_id.is_not(None))
             ).all()
         for row in rows:
@@ -85,7 +86,8 @@ class Retention:
                 continue
             named = {row.tree_hash, row.committed_hash, row.commit_hash, row.base_hash} - {None}
             needed.stores[row.store_id] |= named
-            needed.trees.add((row.store_id, row.user_id, row.tree_hash))
+            if not row.keeps_pointers:
+                needed.trees.add((row.store_id, row.user_id, row.tree_hash))
             if row.remote and (key := _key(row.remote)):
                 needed.mirrors[key] |= named
         return needed
