@@ -14,6 +14,7 @@ from pit.login.session import open_head
 from pit.ui import output
 from pit.ui.documents import ConnectFile
 from pit.views import aliases, audit, groups, jobs, nodes, storage, tokens, users
+from pit.views.job_columns import JobColumn, parse_columns
 
 Parse = Callable[[Sequence[str]], Params]
 
@@ -46,8 +47,21 @@ CHOICES = (*LISTS, *FILTERED, "connect", *(f"{kind}:NAME" for kind in RECORDS))
 @click.argument("filters", nargs=-1, metavar="[FILTER=VALUE]...")
 @click.option("--events", is_flag=True, help="Of a job: each change of state, with time and reason.")
 @click.option("--processes", is_flag=True, help="Of a job: a row for each process, even if they are alike.")
+@click.option(
+    "--columns",
+    metavar="NAME,…",
+    type=parse_columns,
+    help="Of jobs: show these columns; `--columns help` lists them.",
+)
 @json_option
-def command(what: str, filters: tuple[str, ...], events: bool, processes: bool, as_json: bool) -> Exit:
+def command(
+    what: str,
+    filters: tuple[str, ...],
+    events: bool,
+    processes: bool,
+    columns: list[JobColumn] | None,
+    as_json: bool,
+) -> Exit:
     """Show WHAT: me, users, groups, nodes, aliases, jobs, tokens, audit, trash, usage, connect, or one.
 
     One is user:NAME, group:NAME, node:NAME, alias:NAME, or job:N (or only N); without WHAT, it is your
@@ -60,6 +74,8 @@ def command(what: str, filters: tuple[str, ...], events: bool, processes: bool, 
     """
     if (events or processes) and what in CHOICES:
         raise click.UsageError(f"--events and --processes are for one job, not for {what}")
+    if columns and what != "jobs":
+        raise click.UsageError(f"--columns is for jobs, not for {what}")
     if filters and what not in FILTERED:
         raise click.UsageError(f"{what} takes no filter; only {', '.join(FILTERED)} do")
     if what == "connect":
@@ -71,7 +87,10 @@ def command(what: str, filters: tuple[str, ...], events: bool, processes: bool, 
         parse, show = FILTERED[what]
         params = parse(filters)
         with open_head() as head:
-            show(head, params, as_json)
+            if columns:
+                jobs.show_jobs(head, params, as_json, columns)
+            else:
+                show(head, params, as_json)
     else:
         _show_record(what, as_json, events=events, processes=processes)
     return Exit.DONE

@@ -1,12 +1,13 @@
 """`pit status`: running, waiting and done jobs."""
 
 import time
+from collections.abc import Callable
+from functools import partial
 
 import click
 
 from pit.args.options import example, json_option
 from pit.exit_codes import Exit
-from pit.head.client import Head
 from pit.head.retry import HeadRetry
 from pit.login.session import open_head
 from pit.ui import output
@@ -16,24 +17,32 @@ from pit.views.job_table import JOB_COLUMNS, status_sections
 from pit_protocol.answers.jobs import Status
 
 HOLD_S = 10.0  # ages are redrawn at least this often
+MAX_ROWS = 1_000  # that the head shows of a section
 NO_JOBS = "no jobs yet; `pit run` makes one"
 
+Ask = Callable[..., Status]  # the head's status, since the last one or at once
 
-@click.command("status", epilog=example("pit status -w"))
+
+@click.command("status", epilog=example("pit status --mine --limit 20"))
 @click.option("-w", "--watch", is_flag=True, help="Refresh in place until Ctrl-C (exits 0).")
+@click.option("--mine", is_flag=True, help="Only your own jobs.")
+@click.option(
+    "--limit", metavar="N", type=click.IntRange(1, MAX_ROWS), help="At most N jobs of each section."
+)
 @json_option
-def command(watch: bool, as_json: bool) -> Exit:
+def command(watch: bool, mine: bool, limit: int | None, as_json: bool) -> Exit:
     """Show running, waiting and done jobs.
 
     S is PREparing, WAIting, STArting, RUNning or SToppinG, and of done jobs SUCceeded, FAIled,
     SToPped, LOSt or TIMed out. UC% and UM% are the utilization of GPUs and of their memory.
     """
     with open_head() as head:
+        ask = partial(head.status, limit=limit, mine=mine)
         if not watch:
-            _show(head.status(), as_json)
+            _show(ask(), as_json)
             return Exit.DONE
         try:
-            _watch(head, as_json)
+            _watch(ask, as_json)
         except KeyboardInterrupt:
             return Exit.DONE
     return Exit.DONE
@@ -61,20 +70,20 @@ def _approvals(status: Status) -> str:
     return f"{waits} for approval ({sanitize(shown)}): `pit set user:{sanitize(names[0])} active=yes`"
 
 
-def _watch(head: Head, as_json: bool) -> None:
+def _watch(ask: Ask, as_json: bool) -> None:
     retry = HeadRetry(output.note)
-    status = retry.call(head.status)
+    status = retry.call(ask)
     if output.is_terminal() and not as_json:
-        _show(_watch_in_place(head, status), as_json)
+        _show(_watch_in_place(ask, status), as_json)
         return
     while True:
         _show(status, as_json)
         seen = status.revision
         while status.revision == seen:
-            status = retry.call(lambda seen=seen: head.status(seen, HOLD_S))  # type: ignore[misc]
+            status = retry.call(lambda seen=seen: ask(seen, HOLD_S))  # type: ignore[misc]
 
 
-def _watch_in_place(head: Head, status: Status) -> Status:
+def _watch_in_place(ask: Ask, status: Status) -> Status:
     """Redraw on the alternate screen until Ctrl-C; returns the last status."""
     from rich.console import Console, Group
     from rich.live import Live
@@ -102,7 +111,7 @@ def _watch_in_place(head: Head, status: Status) -> Status:
             retry = HeadRetry(show_notice, met=True)
             while True:
                 seen = status.revision
-                status = retry.call(lambda seen=seen: head.status(seen, HOLD_S))  # type: ignore[misc]
+                status = retry.call(lambda seen=seen: ask(seen, HOLD_S))  # type: ignore[misc]
                 notice = ""
                 live.refresh()
     except KeyboardInterrupt:

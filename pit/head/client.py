@@ -181,8 +181,10 @@ class Head(HeadSession):
         asked = {**params, "wait_s": wait_s or None}
         return self.ask(LogBatch, "GET", f"/jobs/{number}/log", params=asked, wait_s=wait_s)
 
-    def status(self, seen: int | None = None, wait_s: float = 0) -> Status:
-        params = {"seen": seen, "wait_s": wait_s or None}
+    def status(
+        self, seen: int | None = None, wait_s: float = 0, *, limit: int | None = None, mine: bool = False
+    ) -> Status:
+        params = {"seen": seen, "wait_s": wait_s or None, "limit": limit, "mine": "yes" if mine else None}
         return self.ask(Status, "GET", "/status", params=params, wait_s=wait_s)
 
     @contextmanager

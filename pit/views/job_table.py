@@ -34,8 +34,8 @@ def job_row(job: JobSummary, now: float) -> tuple[str, ...]:
         str(job.number),
         sanitize(job.letters),
         short_age(now - job.since),
-        _percent(job.gpu_percent),
-        _percent(job.memory_percent),
+        percent(job.gpu_percent),
+        percent(job.memory_percent),
         sanitize(job.user),
         sanitize(job.title),
         sanitize(job.request),
@@ -56,5 +56,5 @@ def status_sections(status: Status, now: float) -> list[Section]:
     return sections
 
 
-def _percent(value: float | None) -> str:
+def percent(value: float | None) -> str:
     return "-" if value is None else f"{value:.0f}"

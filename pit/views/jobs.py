@@ -11,6 +11,7 @@ from pit.ui import output
 from pit.ui.tables import Section
 from pit.ui.times import parse_time
 from pit.views import job_details, job_processes
+from pit.views.job_columns import JobColumn, job_cells
 from pit.views.job_table import JOB_COLUMNS, job_row
 from pit_protocol.job_options import SEARCHABLE
 from pit_protocol.states import LETTERS, JobState, Outcome
@@ -44,14 +45,18 @@ def parse_filters(words: Sequence[str]) -> dict[str, str | float]:
     return filters
 
 
-def show_jobs(head: Head, filters: Params, as_json: bool) -> None:
-    answer = head.jobs(filters)
+def show_jobs(head: Head, filters: Params, as_json: bool, columns: Sequence[JobColumn] = ()) -> None:
+    """Jobs with the usual columns, or with those that were asked for."""
+    asked = ",".join(column.asked for column in columns if column.asked)
+    answer = head.jobs({**filters, "columns": asked or None})
     if as_json:
         output.show_json(answer)
         return
-    rows = [job_row(job, time.time()) for job in answer.jobs]
+    now = time.time()
+    rows = [job_cells(columns, job) if columns else job_row(job, now) for job in answer.jobs]
     more = max(0, answer.total - int(filters.get("offset") or 0) - len(rows))
-    output.show_table(JOB_COLUMNS, [Section("", rows, more)])
+    shown = [column.column for column in columns] or JOB_COLUMNS
+    output.show_table(shown, [Section("", rows, more)])
 
 
 def show_job(head: Head, name: str, as_json: bool, *, events: bool = False, processes: bool = False) -> None:

@@ -81,8 +81,17 @@ class JobRecord(JobSummary, frozen=True):
     processes: list[JobProcess]
 
 
+class JobRow(JobSummary, frozen=True):
+    """A row of `pit show jobs`; result and variables are there if asked for, cut to 200 characters."""
+
+    run_s: Float | None  # from the start of the first process to the end of the last; None: not started
+    result: str | None  # the first line
+    env: dict[str, str]
+    secrets: list[str]  # those of the asked variables that are secret
+
+
 class JobList(Answer, frozen=True):
-    jobs: list[JobSummary]
+    jobs: list[JobRow]
     total: Int  # that match the filter, on all pages
 
 

@@ -66,6 +66,11 @@ class TestStatus:
             connected.add_job(number, state="waiting", letters="WAI")
         assert pit_command("status").stdout.splitlines()[-1] == "… and 1,010 more"
 
+    def test_ones_own_jobs_and_a_limit_are_asked_for(self, connected: StubHead, pit_command: Pit) -> None:
+        assert pit_command("status", "--mine", "--limit", "5").exit_code == 0
+        assert connected.calls[-1].query == {"mine": "yes", "limit": "5"}
+        assert pit_command("status", "--limit", "0").exit_code == 2
+
     def test_without_jobs_it_says_how_to_run_one(self, connected: StubHead, pit_command: Pit) -> None:
         assert pit_command("status").stdout.splitlines()[-1] == "no jobs yet; `pit run` makes one"
 
@@ -165,6 +170,31 @@ class TestShow:
     ) -> None:
         assert pit_command("show", "jobs", word).exit_code == 0
         assert connected.calls[-1].query == {name: value}
+
+    def test_columns_are_shown_as_asked_for(self, connected: StubHead, pit_command: Pit) -> None:
+        connected.add_job(1, result="acc 0.9")
+        connected.jobs[1] |= {"run_s": 7500.0, "secrets": ["PIN"]}
+        connected.jobs[1]["options"]["env"] = {"LR": "0.\x1b1"}
+        columns = "number,state,runtime,result,env.LR,env.PIN,env.NONE"
+        result = pit_command("show", "jobs", "--columns", columns, "user=jill")
+        assert result.stdout.splitlines() == [
+            "JOB  S    RUNTIME  RESULT   LR       PIN       NONE",
+            "  1  RUN    2h 5m  acc 0.9  0.\\x1b1  (secret)  -",
+        ]
+        assert connected.calls[-1].query == {"user": "jill", "columns": "result,env.LR,env.PIN,env.NONE"}
+
+    @pytest.mark.parametrize("columns", ["help", "number,colour", "env.", "env.a b", ""])
+    def test_a_wrong_column_lists_the_known_ones(
+        self, connected: StubHead, pit_command: Pit, columns: str
+    ) -> None:
+        result = pit_command("show", "jobs", "--columns", columns)
+        assert (result.exit_code, connected.calls) == (2, [])
+        assert "there are number, state, since, created, runtime, " in result.stderr
+        assert "and env.NAME for a variable" in result.stderr
+
+    def test_columns_are_for_jobs_alone(self, connected: StubHead, pit_command: Pit) -> None:
+        result = pit_command("show", "nodes", "--columns", "number")
+        assert result.stderr.startswith("pit: --columns is for jobs, not for nodes\n")
 
     def test_an_unknown_state_lists_all_words_and_letters(
         self, connected: StubHead, pit_command: Pit

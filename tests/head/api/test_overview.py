@@ -142,3 +142,23 @@ class TestOnPostgres:
             anna.submit()
             seen = anna.get("/status").json["revision"]
         assert anna.get(f"/status?seen={seen}").json["revision"] > seen
+
+
+def test_ones_own_jobs_alone(anna: Person, root: Person, a_node: Callable[..., Worker]) -> None:
+    a_node()
+    anna.submit()
+    mine = root.submit()
+    everything, own = root.get("/status").json, root.get("/status?mine=yes").json
+    assert everything["totals"]["waiting"] == 2
+    assert ([job["number"] for job in own["waiting"]], own["totals"]["waiting"]) == ([mine], 1)
+
+
+def test_a_limit_counts_for_running_jobs_too(
+    anna: Person, a_placed_job: Callable[..., int], a_node: Callable[..., Worker]
+) -> None:
+    a_node()
+    first = a_placed_job("[]")
+    a_placed_job("[]")
+    assert len(anna.get("/status").json["running"]) == 2
+    short = anna.get("/status?limit=1").json
+    assert ([job["number"] for job in short["running"]], short["totals"]["running"]) == ([first], 2)

@@ -175,7 +175,7 @@ class StubHead:
             jobs = [job for job in jobs if job["user"] == user]
         if "state" in call.query:
             jobs = [job for job in jobs if job["state"] == call.query["state"]]
-        shown = [a_summary(job) for job in jobs[: int(call.query.get("limit", 20))]]
+        shown = [a_row(job) for job in jobs[: int(call.query.get("limit", 20))]]
         return 200, {"jobs": shown, "total": len(jobs)}
 
     def _status(self) -> dict[str, Any]:
@@ -366,6 +366,12 @@ def a_record(number: int = 12, **fields: Any) -> dict[str, Any]:
 
 def a_summary(record: dict[str, Any]) -> dict[str, Any]:
     return {name: record[name] for name in JobSummary.__struct_encode_fields__}
+
+
+def a_row(record: dict[str, Any]) -> dict[str, Any]:
+    """A row of a list, with what was asked for and what was not."""
+    more = {"run_s": record.get("run_s"), "secrets": record.get("secrets", []), "result": record["result"]}
+    return {**a_summary(record), **more, "env": record["options"]["env"]}
 
 
 def an_ended(outcome: str = "succeeded") -> dict[str, Any]:

@@ -58,7 +58,7 @@ def submit() -> tuple[JobRecord, int]:
 @allow(Role.USER)
 def listing() -> JobList:
     with head().database.read() as session:
-        return records.listing(session, caller(), request.args, head().scheduling.reasons)
+        return records.listing(session, caller(), request.args, head().scheduling.reasons, head().data)
 
 
 @blueprint.get("/<int:number>")
@@ -139,5 +139,5 @@ def _origin(submission: Submission) -> Origin:
 def _record(number: int) -> JobRecord:
     with head().database.read() as session:
         job = jobs.find(session, caller(), number)
-        result = jobs.result_text(head().data, job)
+        result = jobs.result_text(head().data, job.id, job.attempt)
         return records.record(session, caller(), job, result, head().scheduling.reasons)

@@ -1,6 +1,6 @@
 """An overview of all jobs: what `pit status` shows."""
 
-from flask import Blueprint
+from flask import Blueprint, request
 
 from pit_protocol.answers.jobs import Status
 from pit_server.api.http.context import head, long_poll, number_argument, wait_argument
@@ -17,13 +17,23 @@ DEFAULT_ROWS = 20
 @allow(Role.USER, traffic=Traffic.HELD)
 def status() -> Status:
     limit = min(int(number_argument("limit", DEFAULT_ROWS)), records.MAX_ROWS)
+    most_running = limit if "limit" in request.args else None
+    mine = request.args.get("mine") == "yes"
     seen = int(number_argument("seen", 0))
 
     def look() -> tuple[Status, bool]:
         # Read first: a change in between is then reported once more rather than never.
         revision = head().wakeups.revision
         with head().database.read() as session:
-            found = records.status(session, caller(), limit, head().scheduling.reasons, revision)
+            found = records.status(
+                session,
+                caller(),
+                head().scheduling.reasons,
+                revision,
+                limit=limit,
+                most_running=most_running,
+                mine_only=mine,
+            )
         return found, revision > seen
 
     return long_poll(STATUS, wait_argument(), look)

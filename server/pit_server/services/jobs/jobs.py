@@ -135,9 +135,9 @@ def options_of(job: Job) -> JobOptions:
     return from_json(JobOptions, job.options)
 
 
-def result_text(data: DataRoot, job: Job, limit: int = 4096) -> str | None:
+def result_text(data: DataRoot, number: int, attempt: int, limit: int = 4096) -> str | None:
     """The content of `$RESULT_FILE`. Does not follow a symlink, which the job may have planted."""
-    path = data.attempt(job.id, job.attempt) / "result"
+    path = data.attempt(number, attempt) / "result"
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -29,12 +29,14 @@ from pit_server.db.database import AnyRow
 from pit_server.db.models import Allocation, Event, Group, Job, JobGroup, Node, Process, User
 from pit_server.scheduler.kinds import CPU, MEMORY, PORT
 from pit_server.scheduler.plan import Reason
-from pit_server.services.jobs import gpu_usage
+from pit_server.services.jobs import gpu_usage, listing_columns
+from pit_server.services.jobs.listing_columns import run_times
 from pit_server.services.snapshots import origins
 from pit_server.services.users import accounts
 from pit_server.services.users.access import visible
 from pit_server.services.users.tokens import Caller
 from pit_server.services.validation import parse_number
+from pit_server.store.data_root import DataRoot
 
 LIVE = (JobState.STARTING, JobState.RUNNING, JobState.STOPPING)
 QUEUED = (JobState.PREPARING, JobState.WAITING)
@@ -56,16 +58,23 @@ _SUMMARY = (
 
 
 def status(
-    session: Session, caller: Caller, limit: int, reasons: Mapping[int, Reason], revision: int
+    session: Session,
+    caller: Caller,
+    reasons: Mapping[int, Reason],
+    revision: int,
+    *,
+    limit: int,
+    most_running: int | None = None,
+    mine_only: bool = False,
 ) -> Status:
-    """What `pit status` shows."""
-    mine = visible(caller)
+    """What `pit status` shows; all running jobs unless `most_running` limits them."""
+    mine = visible(caller) & (Job.user_id == caller.user_id) if mine_only else visible(caller)
     totals = dict.fromkeys(JobState, 0)
     for state, count in session.execute(select(Job.state, func.count()).where(mine).group_by(Job.state)):
         totals[JobState(state)] = count
     query = select(*_SUMMARY).join(User, User.id == Job.user_id).where(mine)
     now = time.time()
-    running = session.execute(query.where(Job.state.in_(LIVE)).order_by(Job.id)).all()
+    running = session.execute(query.where(Job.state.in_(LIVE)).order_by(Job.id).limit(most_running)).all()
     waiting = session.execute(query.where(Job.state.in_(QUEUED)).order_by(Job.id).limit(limit)).all()
     done = session.execute(
         query.where(Job.state == JobState.ENDED).order_by(Job.since.desc()).limit(limit)
@@ -90,7 +99,11 @@ def status(
 
 
 def listing(
-    session: Session, caller: Caller, filters: Mapping[str, str], reasons: Mapping[int, Reason]
+    session: Session,
+    caller: Caller,
+    filters: Mapping[str, str],
+    reasons: Mapping[int, Reason],
+    data: DataRoot,
 ) -> JobList:
     """Jobs by filter, order and page."""
     query = select(*_SUMMARY).join(User, User.id == Job.user_id).where(visible(caller))
@@ -100,10 +113,12 @@ def listing(
     total = session.execute(select(func.count()).select_from(query.subquery())).scalar_one()
     limit = min(_number(filters, "limit", 20), MAX_ROWS)
     page = query.order_by(*_ordering(filters)).limit(limit).offset(_number(filters, "offset", 0))
-    rows = session.execute(page).all()
-    used = gpu_usage.means(session, [row.id for row in rows])
+    columns = listing_columns.parse(filters.get("columns", ""))
+    rows = session.execute(page.add_columns(Job.attempt, *columns.selected())).all()
+    numbers = [row.id for row in rows]
+    used, ran = gpu_usage.means(session, numbers), run_times(session, numbers, now=time.time())
     why = _why(session, caller, rows, reasons)
-    return JobList([_summary(row, why, used) for row in rows], total)
+    return JobList([columns.row(_summary(row, why, used), row, ran.get(row.id), data) for row in rows], total)
 
 
 def record(
@@ -234,7 +249,7 @@ def _shares(session: Session, number: int) -> defaultdict[int, list[str]]:
 
 def _filtered(query: Select[*tuple[Any, ...]], filters: Mapping[str, str]) -> Select[*tuple[Any, ...]]:
     known = {"user", "state", "outcome", "title", *SEARCHABLE}
-    known |= {"since", "till", "asc", "desc", "limit", "offset"}
+    known |= {"since", "till", "asc", "desc", "limit", "offset", "columns"}
     if unknown := sorted(set(filters) - known):
         raise Problem(
             "unknown_filter",
