@@ -178,8 +178,9 @@ def build(venv: Venv, lock: int) -> None:
     for folder, _, _ in os.walk(venv.venv):
         # A job that installs something there would change it for others.
         Path(folder).chmod(stat.S_IMODE(os.lstat(folder).st_mode) & ~0o222)
-    # So that it is complete after a power loss, too.
-    subprocess.run(["sync", "-f", str(venv.home)], stderr=subprocess.DEVNULL, check=False)  # noqa: S607
+    # So that it is complete after a power loss, too; an image may have no such program.
+    if not shutil.which("sync") or subprocess.run(["sync", "-f", str(venv.home)], check=False).returncode:
+        os.sync()
     (venv.home / COMPLETE).touch()
 
 
