@@ -124,7 +124,7 @@ def _bring_up_worker(state: State, names: Names) -> tuple[Node, str]:
         _await(worker, said, lambda: _is_there(head.node(names.node), old))
         node = head.node(names.node)
     already = "already " if was_alive else ""
-    _, _, slots, cores, memory, resources = node_row(node)
+    _, _, slots, cores, memory, _, resources = node_row(node)
     gpus = resources if node.resources else "no GPUs"
     offers = f"{cores} cores, {memory}, {gpus}, slots: {slots}"
     return node, f"the worker is {already}up as node {names.node} ({offers})"

@@ -155,6 +155,8 @@ def environment() -> dict[str, str]:
     # The head runs as the user: it may fetch what the user may, and jobs find the user's programs.
     env.setdefault("PIT_HEAD_GIT_PROTOCOLS", "https,ssh,http,git,file")
     env.setdefault("PIT_HEAD_GIT_LOCAL_HOSTS", "*")
+    # Also where the user is root: jobs may do what the user may.
+    env.setdefault("PIT_WORKER_RUN_AS", "worker")
     env.setdefault("PIT_WORKER_SEARCH_PATH", without_own_venv(env.get("PATH", os.defpath)))
     return env
 

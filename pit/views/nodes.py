@@ -10,6 +10,7 @@ from pit.ui.tables import Column, Section
 from pit.ui.times import local_time
 from pit_protocol.answers.nodes import Node, NodeResource
 
+AS_USER = "user"  # each job runs as its user
 STYLES = {
     "online": "green",
     "offline": "red",
@@ -23,6 +24,7 @@ COLUMNS = (
     Column("SLOTS"),
     Column("CORES", right=True),
     Column("MEMORY", right=True),
+    Column("RUNTIME", importance=6),
     Column("RESOURCES", flexible=True, importance=5),
 )
 
@@ -50,6 +52,7 @@ def node_row(node: Node) -> tuple[str, ...]:
         _slots(node),
         str(node.cores or "-"),
         _memory(node.memory_mib),
+        _runtime(node),
         _kinds(node.resources),
     )
 
@@ -65,6 +68,7 @@ def node_text(node: Node) -> str:
         ("Cores", str(node.cores or "-")),
         ("Memory", _memory(node.memory_mib)),
         ("Runtime", sanitize(node.runtime)),
+        ("Jobs run as", _accounts(node)),
         *([("Trouble", sanitize(node.trouble))] if node.trouble else []),
         ("Labels", labels or "-"),
         ("Groups", sanitize(", ".join(node.groups)) or "-"),
@@ -87,6 +91,17 @@ def _resource(resource: NodeResource) -> str:
 
 def _slots(node: Node) -> str:
     return f"{node.free_slots} of {node.slots} free"
+
+
+def _runtime(node: Node) -> str:
+    """The runtime, and the account that all jobs run as if they do not run as their users."""
+    return sanitize(node.runtime if node.run_as == AS_USER else f"{node.runtime} as {node.run_as}")
+
+
+def _accounts(node: Node) -> str:
+    if node.run_as == AS_USER:
+        return "their users"
+    return sanitize(node.run_as) + (", also if there are several users" if node.shared_account else "")
 
 
 def _memory(mebibytes: int) -> str:

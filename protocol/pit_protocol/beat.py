@@ -70,6 +70,8 @@ class Hello(Message, frozen=True):
     address: str  # where other nodes reach its processes
     runtime: Runtime = Runtime.PROCESS
     overlay: str = ""  # a network across nodes that its containers can join
+    separates_users: bool = False  # it can run each process as its user; otherwise all run as `account`
+    account: str = ""  # that the worker runs as
 
 
 class Welcome(Message, frozen=True):

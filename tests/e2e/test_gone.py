@@ -10,6 +10,7 @@ from tests.support.clusters.lab import Lab, Person
 from tests.support.clusters.local import eventually, is_alive
 from tests.support.mounts import BOUND, REMOTE, need_mounts
 
+AS_WORKER = {"PIT_WORKER_RUN_AS": "worker"}  # it writes to a file of the test
 IMPATIENT = {"PIT_HEAD_HOLD_S": "0.5", "PIT_HEAD_OFFLINE_AFTER_S": "1.5", "PIT_HEAD_GRACE_S": "0.5"}
 COMMAND = "echo $$ >>{ledger}; while :; do echo tick | tee -a $KEEP_DIR/last; sleep 0.1; done"
 
@@ -46,7 +47,8 @@ def test_what_ran_on_a_dead_machine_is_lost_in_time_and_the_rest_of_its_job_is_s
     lab: Lab, root: Person, tmp_path: Path  # noqa: F811
 ) -> None:  # fmt: skip
     workers = {
-        name: lab.start_worker(lab.join(root.ok("add", f"node:{name}"), name)) for name in ("n0", "n1")
+        name: lab.start_worker(lab.join(root.ok("add", f"node:{name}"), name), **AS_WORKER)
+        for name in ("n0", "n1")
     }
     for name in workers:
         eventually(lambda name=name: is_there(root, name))
@@ -70,7 +72,7 @@ def test_a_machine_that_an_admin_gave_up_is_told_to_stop_when_it_returns(
 ) -> None:  # fmt: skip
     if data == REMOTE:
         need_mounts()
-    settings = {"PIT_WORKER_DATA_ROOT": REMOTE} if data == REMOTE else {}
+    settings = AS_WORKER | ({"PIT_WORKER_DATA_ROOT": REMOTE} if data == REMOTE else {})
     config = lab.join(root.ok("add", "node:n0"), "n0")
     worker = lab.start_worker(config, **settings)
     eventually(lambda: is_there(root, "n0"))

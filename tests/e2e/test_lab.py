@@ -25,8 +25,8 @@ def root(lab: Lab) -> Person:
     root = Person(lab, "root")
     terminal = root.at_terminal("connect", lab.url)
     terminal.answer("Is this the head's fingerprint?", "y")
-    terminal.answer("User name", "root")
     terminal.answer("Setup code", lab.setup_code())
+    terminal.answer("User name", "root")
     root.register(terminal)
     assert terminal.end() == 0, terminal.shown
     assert lab.pin() in terminal.shown
@@ -43,7 +43,7 @@ def newcomer(lab: Lab, root: Person, name: str) -> Person:
     terminal.answer("User name", name)
     terminal.answer("Password:", PASSWORD)
     terminal.answer(f"Register {name} as a new user?", "y")
-    person.register(terminal)
+    person.register(terminal, is_password_known=True)
     assert terminal.end() == 1
     assert "an admin has to approve it" in terminal.shown
     root.ok("set", f"user:{name}", "active=yes")
@@ -126,8 +126,8 @@ def test_data_of_a_group_goes_in_and_out_over_tls(lab: Lab, root: Person, tmp_pa
 
 def test_a_machine_can_be_drained_and_removed(lab: Lab, root: Person) -> None:
     machine(lab, root, "n0")
-    go = lab.place / "go"
-    number = str(root.run(f"until [ -e {go} ]; do sleep 0.05; done"))
+    go = lab.place / "head/data/home/root/go"
+    number = str(root.run('until [ -e "$USER_DIR/go" ]; do sleep 0.05; done'))
     eventually(lambda: root.json("show", number)["state"] == "running")
     assert f"job {number} has processes there" in root.refused("set", "node:n0", "state=maintenance")
     assert f"job {number} has processes there" in root.refused("remove", "node:n0")

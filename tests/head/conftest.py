@@ -116,15 +116,24 @@ def a_user(app: Flask, head: Head) -> Callable[..., Person]:
 @pytest.fixture
 def a_node(app: Flask, head: Head) -> Callable[..., Worker]:
     def build(
-        name: str = "n0", *, joins: bool = True, runtime: str = "process", overlay: str = "", **inventory: Any
+        name: str = "n0",
+        *,
+        joins: bool = True,
+        runtime: str = "process",
+        overlay: str = "",
+        shared_account: bool = True,
+        separates_users: bool | None = None,
+        **inventory: Any,
     ) -> Worker:
         with head.database.write() as session:
             known = session.execute(select(Node).where(Node.name == name)).scalar_one_or_none()
             node = known or nodes.add(session, name, now=NOW)  # known: by another worker
+            node.shared_account = shared_account
             _, token = tokens.issue(session, node_id=node.id, now=NOW, expires_at=None)
         worker = Worker(app, name, token)
         if joins:
-            worker.hello(an_inventory(**inventory), runtime=runtime, overlay=overlay)
+            offered = an_inventory(**inventory)
+            worker.hello(offered, runtime=runtime, overlay=overlay, separates_users=separates_users)
         return worker
 
     return build

@@ -18,6 +18,7 @@ from pit_worker.admin import doctor, install, join
 from pit_worker.admin.doctor_docker import check_engine, check_firewall
 from pit_worker.daemon import Worker
 from pit_worker.head import tls
+from pit_worker.runtime import accounts
 from pit_worker.runtime.docker.engine import Engine
 from pit_worker.runtime.docker.network.firewall import Firewall
 from pit_worker.settings import SettingError
@@ -69,9 +70,18 @@ def _join(given: argparse.Namespace) -> int:
     where = f" --config {shlex.quote(str(config))}"
     run = f"{command} run{'' if config == settings.default_config() else where}"
     _say(f"this machine is node {joined.node} of cluster {joined.cluster}; its settings are in {config}")
+    _say(_how_jobs_run(config))
     _say(f"`{run}` starts the worker in the foreground")
     _say(f"`{command} install{where}`, as root, makes it a systemd service")
     return 0
+
+
+def _how_jobs_run(config: Path) -> str:
+    """Whose account jobs run as, if the account that joins also runs the worker."""
+    text = accounts.describe(settings.load({"config": str(config)}))
+    if os.geteuid() == 0:
+        return text
+    return f"{text}; a worker that root runs keeps users apart"
 
 
 def _install(given: argparse.Namespace) -> int:

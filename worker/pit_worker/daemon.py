@@ -24,7 +24,7 @@ from pit_worker.loop import Loop, Timer
 from pit_worker.process.context import Context
 from pit_worker.process.inotify import Inotify
 from pit_worker.process.processes import Processes
-from pit_worker.runtime import cgroup
+from pit_worker.runtime import accounts, cgroup
 from pit_worker.runtime.base import Runtime
 from pit_worker.runtime.docker.runtime import DockerRuntime
 from pit_worker.runtime.local import LocalRuntime
@@ -166,7 +166,15 @@ class Worker:
     def _say_hello(self, resources: tuple[Resource, ...]) -> None:
         settings = self._settings
         inventory = read_inventory(resources)
-        hello = Hello(self._boot_id, inventory, settings.address, settings.runtime, settings.overlay)
+        hello = Hello(
+            self._boot_id,
+            inventory,
+            settings.address,
+            settings.runtime,
+            settings.overlay,
+            not accounts.why_shared(settings),
+            accounts.own_name(),
+        )
         self._link = link = HeadLink(settings, self._loop, self, hello, self._lease)
         if self._processes.known:
             link.start()  # the head waits for reports of them, even if nothing new can run now

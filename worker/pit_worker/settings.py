@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -24,6 +25,13 @@ BOUNDS = {
 }
 
 
+class RunAs(StrEnum):
+    """Whose account processes run as."""
+
+    USER = "user"  # each as its user, if the worker is root
+    WORKER = "worker"  # all as the worker
+
+
 class SettingError(Exception):
     """Why the worker cannot start; the text is one sentence for a person."""
 
@@ -38,6 +46,7 @@ class Settings:
     search_path: str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # PATH of a process
     data_root: str = ""  # path of the head's files here; empty: the same; remote: they are copied
     runtime: Runtime = Runtime.PROCESS  # process or docker
+    run_as: RunAs = RunAs.USER  # with `process`: user (if the worker is root), or worker
     overlay: str = ""  # a Docker network across nodes that containers may join
     network_pool: str = "10.213.0.0/16,172.30.0.0/16"  # addresses of private networks
     network_allow: str = ""  # local addresses that private networks may reach: 10.0.0.7:2049,…

@@ -34,6 +34,8 @@ class Node(Answer, frozen=True):
     labels: dict[str, str]
     groups: list[str]  # that it is kept for
     runtime: str
+    run_as: str  # `user`: each process as its user; otherwise the account of all of them
+    shared_account: bool  # whether users may share that account
     trouble: str  # why it takes no new processes, or empty
     resources: list[NodeResource]
 

@@ -52,7 +52,7 @@ def load(session: Session) -> SchedulingInput:
 
 def free_nodes(session: Session) -> list[NodeView]:
     """The nodes that take new processes, with what is free on them."""
-    used, taken = capacity.used_by_node(session), _taken_units(session)
+    used, taken, users = capacity.used_by_node(session), _taken_units(session), capacity.count_users(session)
     units = _units(session, with_trouble=False)
     return [
         _view(
@@ -64,18 +64,20 @@ def free_nodes(session: Session) -> list[NodeView]:
             },
         )
         for node in _list_nodes(session)
-        if capacity.is_open(node)
+        if capacity.is_open(node, users)
     ]
 
 
 def idle_nodes(session: Session) -> list[NodeView]:
     """All nodes that have ever been online, with what they would have if nothing ran."""
     units, faulty = _units(session, with_trouble=True), _count_faulty(session)
+    users = capacity.count_users(session)
     return [
         _view(
             node,
             units={kind: tuple(present) for kind, present in units[node.id].items()},
             faulty=faulty[node.id],
+            trouble=capacity.trouble_of(node, users) if capacity.is_in_service(node) else "",
         )
         for node in _list_nodes(session)
         if node.state != NodeState.NEW
@@ -88,6 +90,7 @@ def _view(
     units: dict[str, tuple[str, ...]],
     used: capacity.Used = capacity.NOTHING,
     faulty: dict[str, int] | None = None,
+    trouble: str = "",
 ) -> NodeView:
     return NodeView(
         id=node.id,
@@ -97,7 +100,7 @@ def _view(
         memory_mib=node.memory_mib - used.memory_mib,
         units=units,
         labels=dict(node.labels),
-        trouble=node.trouble if capacity.is_in_service(node) else "",
+        trouble=trouble,
         state=capacity.shown_state(node),
         faulty_units=faulty or {},
     )

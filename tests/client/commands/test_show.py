@@ -75,12 +75,15 @@ def test_aliases(connected: StubHead, pit_command: Pit) -> None:
 
 
 def test_nodes(connected: StubHead, pit_command: Pit) -> None:
-    new = a_node("n1", state="new", cores=0, memory_mib=0, slots=8, free_slots=8, resources=[])
+    new = a_node(
+        "n1", state="new", cores=0, memory_mib=0, slots=8, free_slots=8, resources=[],
+        runtime="process", run_as="lab",
+    )  # fmt: skip
     connected.people.records["nodes"] = {"n0": a_node(), "n1": new}
     assert pit_command("show", "nodes").stdout.splitlines() == [
-        "NODE  STATE   SLOTS          CORES  MEMORY  RESOURCES",
-        "n0    online  15 of 16 free      8  64 GiB  2:gtx1070 (1 free)",
-        "n1    new     8 of 8 free        -       -  -",
+        "NODE  STATE   SLOTS          CORES  MEMORY  RUNTIME         RESOURCES",
+        "n0    online  15 of 16 free      8  64 GiB  docker          2:gtx1070 (1 free)",
+        "n1    new     8 of 8 free        -       -  process as lab  -",
     ]
 
 
@@ -91,9 +94,10 @@ def test_a_node_with_its_resources(connected: StubHead, pit_command: Pit) -> Non
     ]
     connected.people.records["nodes"]["n0"] = a_node(groups=["ml", "students"], resources=resources)
     lines = pit_command("show", "node:n0").stdout.splitlines()
-    assert lines[:2] == ["Node name: n0", "State:     ONLINE"]
+    assert lines[:2] == ["Node name:   n0", "State:       ONLINE"]
+    assert "Jobs run as: their users" in lines
     assert lines[-4:] == [
-        "Groups:    ml, students",
+        "Groups:      ml, students",
         "Resources:",
         '  0: "GeForce GTX 1070" aka "gtx1070" (cuda 0)',
         '  1: "NVIDIA A100" aka "nvidia-a100" or "a100" (cuda 1), for ml, held by job 12',
@@ -138,7 +142,7 @@ def test_the_connection_needs_no_token(home: Path, pit_command: Pit) -> None:
 
 def test_a_node_in_trouble_says_why(connected: StubHead, pit_command: Pit) -> None:
     connected.people.records["nodes"]["n0"] = a_node(trouble="its Docker engine does not answer")
-    assert "\nTrouble:   its Docker engine does not answer\n" in pit_command("show", "node:n0").stdout
+    assert "\nTrouble:     its Docker engine does not answer\n" in pit_command("show", "node:n0").stdout
     assert "n0    in trouble  15 of 16 free" in pit_command("show", "nodes").stdout
 
 

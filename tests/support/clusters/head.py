@@ -109,10 +109,25 @@ class Worker(Caller):
     seen = 0
 
     def hello(
-        self, inventory: Inventory, address: str = "", runtime: str = "process", overlay: str = ""
+        self,
+        inventory: Inventory,
+        address: str = "",
+        runtime: str = "process",
+        overlay: str = "",
+        *,
+        separates_users: bool | None = None,
     ) -> Welcome:
+        """`separates_users` is as the runtime does it, if it is None."""
         place = address or f"{self.name}.lab"
-        hello = Hello(self.boot_id, inventory, place, Runtime(runtime), overlay)
+        hello = Hello(
+            self.boot_id,
+            inventory,
+            place,
+            Runtime(runtime),
+            overlay,
+            separates_users=runtime == Runtime.DOCKER if separates_users is None else separates_users,
+            account="lab",
+        )
         answer = self.post("/node/session", json=to_json(hello))
         assert answer.status_code == 200, answer.json
         welcome = from_json(Welcome, answer.json)

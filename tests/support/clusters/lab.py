@@ -149,11 +149,12 @@ class Person:
     def at_terminal(self, *arguments: str) -> Terminal:
         return Terminal([str(PIT), *arguments], self.project.path, self.env)
 
-    def register(self, terminal: Terminal) -> None:
+    def register(self, terminal: Terminal, *, is_password_known: bool = False) -> None:
         """Answer the questions of a new user, from the full name on."""
         terminal.answer("Full name:", f"{self.name.capitalize()} Example")
         terminal.answer("E-mail address", f"{self.name}@example.org")
-        terminal.answer("New password:", PASSWORD)
+        if not is_password_known:
+            terminal.answer("New password:", PASSWORD)
         terminal.answer("Repeat the password:", PASSWORD)
 
     def run(self, command: str, request: str = "[]", *options: str) -> int:

@@ -221,6 +221,8 @@ def a_node(name: str = "n0", **fields: Any) -> Json:
         "name": name,
         "state": "online",
         "runtime": "docker",
+        "run_as": "user",
+        "shared_account": False,
         "trouble": "",
         "epoch": 1,
         "address": "127.0.0.1",

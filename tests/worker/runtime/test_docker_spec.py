@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from pit_protocol.beat import HOST, PRIVATE, Account, Container, ProcessSpec, Pull, Venv
 from pit_protocol.variables import OWN
-from pit_worker.runtime.docker.binds import Bind, check_inside, find_binds, targets
+from pit_worker.runtime.binds import Bind, check_inside, find_binds, targets
 from pit_worker.runtime.docker.engine import Image
 from pit_worker.runtime.docker.spec import ENTER, arguments, environment
 from pit_worker.spool.entry import Entry, Intent
@@ -184,7 +184,7 @@ def test_the_projects_script_is_not_in_the_spool():
         ({"USER_DIR": "/etc"}, "USER_DIR leads out of the data root: /etc"),
         ({"USER_DIR": "home/../../etc"}, "USER_DIR leads out of the data root: home/../../etc"),
         ({"SRC_DIR": "home/ann"}, "SRC_DIR is not below JOB_DIR: home/ann"),
-        ({"DOCKER_DIR": "run"}, "DOCKER_DIR has no place in a container"),
+        ({"DOCKER_DIR": "run"}, "DOCKER_DIR has no place where the process could see it"),
     ],
 )
 def test_paths_that_containers_do_not_have_are_refused(paths: dict[str, str], text: str):

@@ -15,6 +15,7 @@ from pit_protocol.beat import Beat
 from pit_protocol.transport import rclone
 from pit_worker.head.client import Head, HeadError, Overtaken
 from pit_worker.head.tls import CONNECT_S, open_session, read_certificates
+from pit_worker.runtime import accounts
 from pit_worker.settings import REMOTE, SettingError, Settings
 from pit_worker.spool.spool import read_data_root
 
@@ -64,10 +65,19 @@ def check_head(settings: Settings, now: float) -> Iterator[Finding]:
 def check_machine(settings: Settings | None) -> Iterator[Finding]:
     """Disks, the data root, and programs."""
     if settings:
+        yield _check_accounts(settings)
         yield check_disk("disk of the spool", settings.spool)
         yield _check_data_root(settings)
     yield _check_mounts(is_needed=settings is not None and settings.data_root == REMOTE)
     yield _check_git()
+
+
+def _check_accounts(settings: Settings) -> Finding:
+    text = accounts.describe(settings)
+    if not accounts.why_shared(settings):
+        return Finding("accounts", Mark.GOOD, text)
+    hint = "a head with several users gives this node jobs only after `pit set node:NAME shared_account=yes`"
+    return Finding("accounts", Mark.DOUBTFUL, text, hint)
 
 
 def check_disk(check: str, path: Path) -> Finding:

@@ -1,21 +1,11 @@
 """Making SHARED_DIR read-only even for root, in a mount namespace of the worker's own."""
 
-import ctypes
 import logging
-import os
 from pathlib import Path
 
-CLONE_NEWNS = 0x20000
-MS_RDONLY = 0x1
-MS_NOSUID = 0x2
-MS_NODEV = 0x4
-MS_REMOUNT = 0x20
-MS_BIND = 0x1000
-MS_REC = 0x4000
-MS_SLAVE = 0x80000
+from pit_worker import mount_namespace
 
 log = logging.getLogger(__name__)
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def protect(shared: Path) -> bool:
@@ -28,23 +18,10 @@ def protect(shared: Path) -> bool:
         log.warning("there is no %s; nothing to make read-only", shared)
         return False
     try:
-        _call(_libc.unshare(CLONE_NEWNS))
-        _mount(None, Path("/"), MS_REC | MS_SLAVE)
-        _mount(shared, shared, MS_BIND | MS_REC)
-        _mount(None, shared, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV)
+        mount_namespace.enter()
+        mount_namespace.bind(shared, shared, read_only=True)
     except OSError as error:
         log.warning("%s is protected by file modes only: no mount namespace (%s)", shared, error.strerror)
         return False
     log.info("%s is mounted read-only for processes", shared)
     return True
-
-
-def _mount(source: Path | None, target: Path, flags: int) -> None:
-    from_bytes = os.fsencode(source) if source else None
-    _call(_libc.mount(from_bytes, os.fsencode(target), None, ctypes.c_ulong(flags), None))
-
-
-def _call(answer: int) -> None:
-    if answer < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))

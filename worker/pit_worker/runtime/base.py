@@ -1,12 +1,15 @@
 """How processes are run: the interface that every runtime has."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from pit_protocol.beat import ProcessSpec
 from pit_worker.spool.entry import Entry
 from pit_worker.spool.environment import StartRefused
 
+READ_ONLY, WRITE_ONLY = 0o444, 0o200
 LEASE_SCRIPT = Path(__file__).with_name("lease.sh")  # supervise.sh expects it beside itself
 
 Started = Callable[[int | StartRefused | OSError], None]
@@ -70,3 +73,19 @@ class Runtime(Protocol):
 def find_job_dir(entry: Entry) -> list[Path]:
     spec = entry.intent.spec
     return [Path(entry.intent.data_root) / spec.paths["JOB_DIR"]] if spec and "JOB_DIR" in spec.paths else []
+
+
+def give_files(entry: Entry, spec: ProcessSpec) -> None:
+    """Give the user of a process access to the files of the spool that are mounted for it, and no more."""
+    for file in (entry.hostfile, entry.command, entry.variables):
+        if file.exists():
+            file.chmod(READ_ONLY)
+    if os.geteuid() == 0:
+        # Otherwise a program that reads all files inside would block on the pipe, and take output from it.
+        entry.pipe.chmod(WRITE_ONLY)
+    if spec.account:
+        try:
+            for file in (entry.pipe, *([entry.expired] if spec.lease_s else [])):
+                os.chown(file, spec.account.uid, spec.account.gid)
+        except PermissionError:
+            raise StartRefused("this worker is not root: it cannot run processes of other users") from None

@@ -5,13 +5,14 @@ import signal
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from pit_protocol.system.procfs import read_stat
-from pit_worker.runtime import cgroup, process_tree
-from pit_worker.runtime.base import ExitCollected, Started, find_job_dir
+from pit_worker.runtime import cgroup, process_tree, user_process
+from pit_worker.runtime.base import ExitCollected, Started, find_job_dir, give_files
 from pit_worker.spool.entry import Entry, Key
-from pit_worker.spool.environment import StartRefused, environment, script
+from pit_worker.spool.environment import StartRefused, environment, places_on_node, script
 from pit_worker.venv.cache import PRELUDE, VenvCache, variables
 
 SUPERVISE = Path(__file__).with_name("supervise.sh")
@@ -47,28 +48,31 @@ class LocalRuntime:
         spec = entry.intent.spec
         if spec is None:
             raise StartRefused("it must not be started")
-        around = environment(entry, spec, self._search_path)
+        places = user_process.places_of(spec) if spec.account else places_on_node(entry, spec)
+        around = environment(entry, spec, places, self._search_path)
+        venvs = None
         if spec.venv:
-            place = self._venvs.make_user_dir(entry.intent.cluster, spec.venv, spec.account)
-            around |= variables(spec.venv, str(place), str(PRELUDE))
+            venvs = self._venvs.make_user_dir(entry.intent.cluster, spec.venv, spec.account)
+            seen = (user_process.VENVS, user_process.PRELUDE) if spec.account else (venvs, PRELUDE)
+            around |= variables(spec.venv, *map(str, seen))
         try:
             arguments = [
                 "/bin/sh",
                 str(SUPERVISE),
                 str(entry.path),
-                script(entry, spec),
+                script(entry, spec, places),
+                places.variables,
                 self._make_cgroup(entry),
-                *([f"{spec.lease_s:.0f}", f"{spec.grace_s:g}"] if spec.lease_s else []),
+                f"{spec.lease_s:.0f}" if spec.lease_s else "",
+                f"{spec.grace_s:g}",
+                *(user_process.as_user(spec.account) if spec.account else []),
             ]
-            child = subprocess.Popen(
-                arguments,
-                env=around,
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+            launch = partial(_launch, arguments, around)
+            if spec.account:
+                give_files(entry, spec)
+                child = user_process.start(entry, spec, venvs, launch)
+            else:
+                child = launch()
         except (OSError, ValueError) as error:
             raise StartRefused(f"it could not be started: {error}") from error
         self._children[entry.key] = child
@@ -150,6 +154,18 @@ class LocalRuntime:
         child = self._children.get(entry.key)
         if child and child.poll() is not None:
             del self._children[entry.key]
+
+
+def _launch(arguments: list[str], env: dict[str, str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        arguments,
+        env=env,
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 def _recorded_cgroup(entry: Entry) -> Path | None:

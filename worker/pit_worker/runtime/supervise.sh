@@ -1,6 +1,9 @@
 #!/bin/sh
 # Runs the command of one process, once, and leaves its exit status behind.
-# usage: supervise.sh DIRECTORY SCRIPT CGROUP [LEASE GRACE]    (CGROUP may be empty; seconds)
+# usage: supervise.sh DIRECTORY SCRIPT VARIABLES CGROUP LEASE GRACE [COMMAND…]
+#   VARIABLES   file with the user's own variables
+#   CGROUP      may be empty, as LEASE, which is in seconds, as GRACE
+#   COMMAND     runs what follows it as the user of the process; none: that is who runs this
 #
 # It outlives the worker. It forks for the command, for the program that writes the output to its file,
 # and for the lease watchdog if there is a lease; the rest are builtins and one exec.
@@ -38,37 +41,44 @@ signal_session() {
         [ "$6" != "$$" ] || kill "-$1" "$2" 2>/dev/null
     done
 }
-if [ -n "$4" ]; then
+if [ -n "$5" ]; then
     . "${0%/*}/lease.sh"
     (
         trap '' TERM INT HUP
-        await_expiry "${1%/*}/lease" "$4"
+        await_expiry "${1%/*}/lease" "$5"
         echo over >"$1/expired"
         signal_session TERM
-        sleep "$5"
+        sleep "$6"
         signal_session KILL
-        [ -z "$3" ] || echo 1 >"$3/cgroup.kill"
+        [ -z "$4" ] || echo 1 >"$4/cgroup.kill"
     ) &
     watchdog=$!
 fi
+# Nothing of this may run as another user: SRC_DIR may be a link by now, and the variables are the user's own.
+# They come last: only the command follows.
+run='cd "$SRC_DIR" || exit 126
+[ ! -e "$2" ] || . "$2"
+set -- /bin/bash "$1"
+if [ -n "$PIT_VENV_PRELUDE" ]; then
+    python=$(command -v python3) || { echo "venv: this node has no python3"; exit 125; }
+    set -- "$python" -I "$PIT_VENV_PRELUDE" "$@"
+fi
+exec "$@"'
 (
     # Only the command joins: killing the whole cgroup then leaves the supervisor to record it.
-    if [ -n "$3" ]; then
-        echo 0 >"$3/cgroup.procs" || exit 126
+    if [ -n "$4" ]; then
+        echo 0 >"$4/cgroup.procs" || exit 126
     fi
     [ -z "$signalled" ] || exit 143
-    [ -z "$4" ] || lease_lasts "${1%/*}/lease" "$4" || { echo over >"$1/expired"; exit 143; }
-    cd "$SRC_DIR" || exit 126
+    [ -z "$5" ] || lease_lasts "${1%/*}/lease" "$5" || { echo over >"$1/expired"; exit 143; }
     # The worker may be shielded from the OOM killer; what it runs must not be.
     { echo 0 >/proc/self/oom_score_adj; } 2>/dev/null
-    # The user's own variables come last: only the command follows.
-    [ ! -e "$1/variables" ] || . "$1/variables"
-    set -- /bin/bash "$2"
-    if [ -n "$PIT_VENV_PRELUDE" ]; then
-        python=$(command -v python3) || { echo "venv: this node has no python3"; exit 125; }
-        set -- "$python" -I "$PIT_VENV_PRELUDE" "$@"
-    fi
-    exec "$@"
+    script=$2
+    variables=$3
+    shift 6
+    # Each user has a group of their own, so only directories of groups are for others.
+    [ $# -eq 0 ] || umask 007
+    exec "$@" /bin/sh -c "$run" sh "$script" "$variables"
 ) >"$1/pipe" 2>&1
 code=$?
 # Ignored, not trapped: that survives exec, and no signal interrupts the wait.

@@ -1,6 +1,7 @@
 """What a process is started with: its environment, its directories, its script."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from pit_protocol.beat import ProcessSpec
@@ -11,17 +12,33 @@ class StartRefused(Exception):
     """A process cannot be started here; the text says why, for its user."""
 
 
-def environment(entry: Entry, spec: ProcessSpec, search_path: str) -> dict[str, str]:
+@dataclass(frozen=True)
+class Places:
+    """The paths of a process's directories and files, as the process sees them."""
+
+    by_variable: Mapping[str, str]
+    hostfile: str
+    command: str
+    variables: str
+
+
+def places_on_node(entry: Entry, spec: ProcessSpec) -> Places:
+    """The paths on the node itself; raises StartRefused."""
+    found = _places(Path(entry.intent.data_root), spec)
+    by_variable = {name: str(place) for name, place in found.items()}
+    return Places(by_variable, str(entry.hostfile), str(entry.command), str(entry.variables))
+
+
+def environment(entry: Entry, spec: ProcessSpec, places: Places, search_path: str) -> dict[str, str]:
     """The whole environment of a process; it has nothing of the worker's own."""
-    places = _places(Path(entry.intent.data_root), spec)
     base = {"PATH": search_path, "LANG": "C.UTF-8"}
-    if home := places.get("USER_DIR"):
-        base["HOME"] = str(home)
+    if home := places.by_variable.get("USER_DIR"):
+        base["HOME"] = home
     return {
         **base,
         **spec.env,
-        **{name: str(place) for name, place in places.items()},
-        "HOSTFILE": str(entry.hostfile),
+        **places.by_variable,
+        "HOSTFILE": places.hostfile,
         "PIT_COOKIE": entry.marker,
     }
 
@@ -35,10 +52,10 @@ def exports(variables: Mapping[str, str]) -> str:
     return "".join(f"export {name}='{value}'\n" for name, value in quoted.items())
 
 
-def script(entry: Entry, spec: ProcessSpec) -> str:
+def script(entry: Entry, spec: ProcessSpec, places: Places) -> str:
     """The script that bash runs, relative to SRC_DIR; raises StartRefused if there is none."""
     if spec.command is not None:
-        return str(entry.command)
+        return places.command
     source = _places(Path(entry.intent.data_root), spec)["SRC_DIR"]
     if not (source / ".compute").is_file():
         raise StartRefused("there is no .compute in the project, and no command was given")

@@ -28,6 +28,11 @@ class Node(Base):
     removed_at: Mapped[float | None]  # the row stays, because old jobs refer to it; it can be added again
     runtime: Mapped[str] = mapped_column(default="process")
     overlay: Mapped[str] = mapped_column(default="")  # overlay network of its containers
+    separates_users: Mapped[bool] = mapped_column(
+        default=False
+    )  # its worker can run processes as their users
+    account: Mapped[str] = mapped_column(default="")  # that its worker runs as
+    shared_account: Mapped[bool] = mapped_column(default=False)  # set by its admin: users may share `account`
     trouble: Mapped[str] = mapped_column(default="")  # why it takes no new processes, as its worker reports
 
 

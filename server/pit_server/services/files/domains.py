@@ -69,7 +69,7 @@ def _home(session: Session, caller: Caller, data: DataRoot, name: str) -> Place:
     if not home.is_dir():  # before the user's first job
         home.mkdir(mode=PRIVATE_MODE, exist_ok=True)
     if account:
-        unix_ids.give_home(home, account)
+        unix_ids.give_once(home, account)
     ownership = Ownership(account.uid, account.gid) if account else None
     return Place(f"user:{user.name}", home, may_write=True, ownership=ownership, quota_mib=user.quota_mib)
 

@@ -6,10 +6,11 @@ from pathlib import Path
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from pit_protocol.beat import Account, Runtime
+from pit_protocol.beat import Account
 from pit_protocol.problem import Problem
 from pit_server.db.models import Group, Membership, Node, User
 from pit_server.services.properties import read_count
+from pit_server.store.data_root import PRIVATE_MODE
 
 FIRST_UID = 200_000  # plus the user's id: the uid of a user who was not given one
 FIRST_GID = 300_000
@@ -50,11 +51,16 @@ def gid_of(group_id: int, given: int | None) -> int:
     return given if given is not None else FIRST_GID + group_id
 
 
+def separates(node: Node) -> bool:
+    """Whether processes on the node run as their users: head and worker must be root."""
+    return node.separates_users and os.geteuid() == 0
+
+
 def are_used(session: Session) -> bool:
-    """Whether files are owned by users: the head must be root, and some node must run containers."""
+    """Whether files are owned by users: some node must run processes as their users."""
     if os.geteuid() != 0:
         return False
-    query = select(Node.id).where(Node.runtime == Runtime.DOCKER, Node.removed_at.is_(None)).limit(1)
+    query = select(Node.id).where(Node.separates_users, Node.removed_at.is_(None)).limit(1)
     return session.execute(query).first() is not None
 
 
@@ -72,10 +78,11 @@ def give(directory: Path, account: Account) -> None:
     os.lchown(directory, account.uid, account.gid)
 
 
-def give_home(home: Path, account: Account) -> None:
-    """Make the user own their home; changes all of it if the uid has changed."""
-    if home.stat().st_uid != account.uid:
-        give(home, account)
+def give_once(directory: Path, account: Account) -> None:
+    """Make the user own a directory that should be theirs alone; changes all of it if the uid has changed."""
+    if directory.is_dir() and directory.stat().st_uid != account.uid:
+        directory.chmod(PRIVATE_MODE)
+        give(directory, account)
 
 
 def _chown_all(directory: Path, uid: int, gid: int) -> None:

@@ -18,6 +18,9 @@ def variables(row: AnyRow, peers: Sequence[AnyRow], units: Sequence[str]) -> dic
         "NUM_GROUPS": str(len(groups)),
         "GROUP_INDEX": str(row.group_index),
         "PROCESS_INDEX": str(row.process_index),
+        # Programs that ask for the user's name find no account of that uid on the node.
+        "USER": row.user,
+        "LOGNAME": row.user,
         "JOB_NUMBER": str(row.job_id),
         "ATTEMPT": str(row.attempt),
         "MASTER_ADDR": peers[0].host,

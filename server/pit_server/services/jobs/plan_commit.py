@@ -15,7 +15,7 @@ from pit_server.scheduler.placement import ProcessPlacement
 from pit_server.scheduler.plan import JobPlacement, Plan
 from pit_server.services.jobs import lifecycle
 from pit_server.services.jobs.hostnames import choose_hostnames
-from pit_server.services.nodes.capacity import is_open
+from pit_server.services.nodes.capacity import count_users, is_open
 
 log = logging.getLogger(__name__)
 FIRST_PORT, PORTS = 20_000, 10_000  # below the ephemeral ports of the kernel
@@ -43,7 +43,8 @@ def _commit_alone(database: Database, job: JobPlacement, *, now: float) -> list[
 def _commit(database: Database, placements: Sequence[JobPlacement], *, now: float) -> list[int]:
     placed = []
     with database.write() as session:
-        online = {node.id: node for node in session.execute(select(Node)).scalars() if is_open(node)}
+        users = count_users(session)
+        online = {node.id: node for node in session.execute(select(Node)).scalars() if is_open(node, users)}
         ports = _Ports(session)
         for job in placements:
             if any(process.node_id not in online for process in job.processes):
@@ -62,7 +63,8 @@ def _check_still_open(session: Session, node_ids: Iterable[int]) -> None:
     """Lock the nodes and check that they still take jobs. Comes last: jobs are always locked before nodes."""
     query = select(Node).where(Node.id.in_(node_ids)).order_by(Node.id).with_for_update()
     rows = session.execute(query.execution_options(populate_existing=True)).scalars()
-    if closed := [node.name for node in rows if not is_open(node)]:
+    users = count_users(session)
+    if closed := [node.name for node in rows if not is_open(node, users)]:
         raise lifecycle.StaleState(f"node {closed[0]} is no longer open")
 
 

@@ -170,9 +170,8 @@ def _build(work: PreparationInput, data: DataRoot, settings: Settings, write_log
     home = data.home(work.user)
     home.mkdir(mode=0o700, exist_ok=True)
     if work.account:
-        partial.chmod(0o700)
-        unix_ids.give(partial, work.account)
-        unix_ids.give_home(home, work.account)
+        for directory in (partial, home):
+            unix_ids.give_once(directory, work.account)
     for directory, gid in work.groups:
         unix_ids.open_group(directory, gid)
     partial.rename(target)

@@ -18,8 +18,10 @@ from pit_server.db.models import (
     Process,
     Resource,
     ResourceGroup,
+    User,
 )
 from pit_server.scheduler.kinds import CPU, MEMORY
+from pit_server.services.files import unix_ids
 from pit_server.services.nodes.aliases import KindNames
 from pit_server.services.users.access import visible
 from pit_server.services.users.tokens import Caller
@@ -49,9 +51,26 @@ def shown_state(node: Node) -> str:
     return node.state
 
 
-def is_open(node: Node) -> bool:
+def count_users(session: Session) -> int:
+    """How many people use the cluster, whose jobs must be kept apart."""
+    return session.execute(
+        select(func.count()).select_from(User).where(User.is_active, User.removed_at.is_(None))
+    ).scalar_one()
+
+
+def trouble_of(node: Node, users: int) -> str:
+    """Why a node of a head with so many users takes no new processes; empty if it does."""
+    if node.trouble or users < 2 or node.shared_account or unix_ids.separates(node):
+        return node.trouble
+    return (
+        f"all users' jobs would run as {_account(node)} there; "
+        f"an admin can allow that: `pit set node:{node.name} shared_account=yes`"
+    )
+
+
+def is_open(node: Node, users: int) -> bool:
     """Whether the node takes new processes."""
-    return is_in_service(node) and not node.trouble
+    return is_in_service(node) and not trouble_of(node, users)
 
 
 def is_in_service(node: Node) -> bool:
@@ -63,7 +82,7 @@ def records(session: Session, caller: Caller, name: str | None = None) -> list[a
     """Nodes as the API shows them; a job that the caller may not see is not named."""
     query = select(Node).where(Node.removed_at.is_(None)).order_by(Node.name)
     nodes = session.execute(query.where(Node.name == name) if name else query).scalars().all()
-    used = used_by_node(session)
+    used, users = used_by_node(session), count_users(session)
     resources = _resource_records(session, caller)
     groups = _group_names(session, NodeGroup)
     return [
@@ -80,11 +99,17 @@ def records(session: Session, caller: Caller, name: str | None = None) -> list[a
             labels=node.labels,
             groups=groups.get(node.id, []),
             runtime=node.runtime,
-            trouble=node.trouble,
+            run_as="user" if unix_ids.separates(node) else _account(node),
+            shared_account=node.shared_account,
+            trouble=trouble_of(node, users) if node.epoch else "",
             resources=resources.get(node.id, []),
         )
         for node in nodes
     ]
+
+
+def _account(node: Node) -> str:
+    return node.account or "its worker's account"
 
 
 def slots_of(node: Node) -> int:

@@ -76,6 +76,8 @@ def set_properties(
             node.fixed_address = value
         elif name == "slots":
             node.slots = value
+        elif name == "shared_account":
+            node.shared_account = value
         else:
             labels[name.removeprefix(LABEL)] = value
     node.labels = {name: value for name, value in labels.items() if value}
@@ -128,7 +130,7 @@ def _mark_removed(session: Session, node: Node, *, now: float) -> None:
     resources = select(Resource.id).where(Resource.node_id == node.id)
     session.execute(delete(ResourceGroup).where(ResourceGroup.resource_id.in_(resources)))
     node.removed_at, node.state, node.labels, node.slots = now, NodeState.NEW, {}, None
-    node.fixed_address = ""
+    node.fixed_address, node.shared_account = "", False
     session.flush()
     notify_after_commit(session, SCHEDULER, STATUS)
 

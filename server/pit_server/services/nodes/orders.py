@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from pit_protocol.beat import (
     HOST,
+    Account,
     Container,
     Order,
     OrderAction,
@@ -64,7 +65,7 @@ def for_node(
     session: Session, node_id: int, reports: Iterable[Report], data: DataRoot, settings: Settings
 ) -> Orders:
     """Build the node's orders at this moment."""
-    node = session.execute(select(Node.revision, Node.runtime).where(Node.id == node_id)).one()
+    node = session.execute(select(Node).where(Node.id == node_id)).scalar_one()
     live = _live(session, node_id)
     fresh = {row.attempt_id for row in live if row.state == ProcessState.ASSIGNED}
     peers, shares = _peers(session, fresh), _shares(session, fresh)
@@ -78,7 +79,9 @@ def for_node(
                 _spec(row, places, peers[row.attempt_id], shares[row.id], settings), row, settings
             )
             if node.runtime == Runtime.DOCKER:
-                spec = _in_container(session, spec, row, settings)
+                spec = _in_container(spec, row, settings)
+            if unix_ids.separates(node):
+                spec = replace(spec, account=_hand_over(session, row, data))
         stopping = row.state == ProcessState.STOPPING
         orders.append(
             Order(
@@ -187,7 +190,18 @@ def _with_variables(spec: ProcessSpec, row: AnyRow, settings: Settings) -> Proce
     return replace(spec, variables=from_json(JobOptions, row.options).env | secrets)
 
 
-def _in_container(session: Session, spec: ProcessSpec, row: AnyRow, settings: Settings) -> ProcessSpec:
+def _hand_over(session: Session, row: AnyRow, data: DataRoot) -> Account | None:
+    """Find the account that a process runs as; its directories may be from before the user had it."""
+    account = unix_ids.find_account(session, row.user_id)
+    if account:
+        for directory in (data.attempt(row.job_id, row.attempt), data.home(row.user)):
+            unix_ids.give_once(directory, account)
+        for name, gid in unix_ids.gids_of_user(session, row.user_id).items():
+            unix_ids.open_group(data.group(name), gid)
+    return account
+
+
+def _in_container(spec: ProcessSpec, row: AnyRow, settings: Settings) -> ProcessSpec:
     """Adapt the spec for a node that runs containers, where a process sees only its own GPUs."""
     container = Container(
         image=from_json(JobOptions, row.options).image or settings.image,
@@ -198,4 +212,4 @@ def _in_container(session: Session, spec: ProcessSpec, row: AnyRow, settings: Se
         pids=settings.max_pids,
     )
     env = {name: value for name, value in spec.env.items() if name != "CUDA_VISIBLE_DEVICES"}
-    return replace(spec, env=env, container=container, account=unix_ids.find_account(session, row.user_id))
+    return replace(spec, env=env, container=container)

@@ -5,7 +5,7 @@ import re
 from pit_protocol.problem import Problem
 from pit_protocol.states import NodeState
 from pit_server.services import names
-from pit_server.services.properties import Property, read_count, read_text
+from pit_server.services.properties import Property, read_count, read_text, read_yes_no
 
 MAX_NAME = 255
 SERVICES = (NodeState.ONLINE, NodeState.DRAINING, NodeState.MAINTENANCE)
@@ -37,6 +37,7 @@ PROPERTIES = (
     Property("state", _read_service),
     Property("address", _read_address),
     Property("slots", read_count),
+    Property("shared_account", read_yes_no),
     Property(LABEL, _read_label),
 )
 

@@ -26,6 +26,7 @@ def begin(session: Session, node_id: int, hello: Hello, *, now: float) -> Node:
     node.boot_id, node.address = hello.boot_id, hello.address
     node.cores, node.memory_mib = hello.inventory.cores, hello.inventory.memory_mib
     node.runtime, node.overlay = hello.runtime, hello.overlay
+    node.separates_users, node.account = hello.separates_users, hello.account
     _store_resources(session, node_id, hello.inventory)
     session.flush()
     set_state(session, node_id, NodeState.ONLINE, now=now)
@@ -67,7 +68,7 @@ def _check(hello: Hello) -> None:
     models = [resource.model for resource in inventory.resources]
     check_address("address", hello.address)
     places = [resource.pci for resource in inventory.resources]
-    for text in (hello.boot_id, hello.address, hello.overlay, *units, *models, *places):
+    for text in (hello.boot_id, hello.address, hello.overlay, hello.account, *units, *models, *places):
         check_text("name", text, MAX_NAME)
 
 

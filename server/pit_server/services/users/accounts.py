@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from pit_protocol.answers import users as answers
 from pit_protocol.problem import Problem
 from pit_protocol.states import JobState
+from pit_server.db.database import notify_after_commit
 from pit_server.db.models import Group, Job, Membership, User
 from pit_server.services import cluster, names
 from pit_server.services.files import unix_ids
@@ -27,6 +28,7 @@ from pit_server.services.properties import (
 from pit_server.services.users import groups, permissions, secrets, tokens
 from pit_server.services.users.permissions import Action, Relation
 from pit_server.services.users.tokens import Caller
+from pit_server.wakeups import SCHEDULER, STATUS
 
 ME = "me"
 PROPERTIES = (
@@ -125,6 +127,7 @@ def set_properties(
     if user.is_active and user.approved_at is None:
         user.approved_at = now
     session.flush()
+    notify_after_commit(session, SCHEDULER, STATUS)  # nodes without accounts of users may close or open
 
 
 def remove(session: Session, caller: Caller, user: User, *, now: float) -> dict[str, Any]:

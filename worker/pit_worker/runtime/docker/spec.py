@@ -19,7 +19,7 @@ from docker.types import (  # type: ignore[import-untyped]
 
 from pit_protocol.beat import HOST, PRIVATE, Account, Container, ProcessSpec
 from pit_worker.runtime.base import LEASE_SCRIPT
-from pit_worker.runtime.docker.binds import INSIDE, VENVS, Bind, targets
+from pit_worker.runtime.binds import INSIDE, VENVS, Bind, targets
 from pit_worker.runtime.docker.engine import ContainerInfo, Image
 from pit_worker.spool.entry import Entry
 from pit_worker.venv import cache
@@ -126,7 +126,7 @@ def environment(entry: Entry, spec: ProcessSpec, image: Image) -> list[str]:
         "CUDA_VISIBLE_DEVICES": ",".join(str(index) for index, _ in enumerate(spec.units)),
     }
     if spec.venv:
-        own |= cache.variables(spec.venv, str(VENVS), str(PRELUDE), image.id)
+        own |= cache.variables(spec.venv, str(INSIDE / VENVS), str(PRELUDE), image.id)
     if spec.units:
         own["NVIDIA_DRIVER_CAPABILITIES"] = "compute,utility"
     else:

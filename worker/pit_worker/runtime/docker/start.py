@@ -1,12 +1,12 @@
 """How a container is started: a sequence of steps, each of which can be repeated."""
 
-import os
 from pathlib import Path
 
 from pit_protocol.beat import HOST, PRIVATE, ProcessSpec
 from pit_protocol.system.procfs import read_stat
 from pit_worker.failpoints import Failpoints
-from pit_worker.runtime.docker.binds import bind_venvs, check_inside, find_binds
+from pit_worker.runtime.base import give_files
+from pit_worker.runtime.binds import bind_venvs, check_inside, find_binds
 from pit_worker.runtime.docker.container_cgroup import find_cgroup
 from pit_worker.runtime.docker.engine import (
     ContainerInfo,
@@ -24,7 +24,6 @@ from pit_worker.spool.entry import Entry, Record
 from pit_worker.spool.environment import StartRefused
 from pit_worker.venv.cache import VenvCache
 
-READ_ONLY, WRITE_ONLY = 0o444, 0o200
 NOT_FOUND = 127  # exit code of an init whose program is not there
 NO_GPUS = "the Docker engine of this node cannot give GPUs: it has no NVIDIA toolkit"
 # A part of what runc says, and the sentence for the user.
@@ -71,7 +70,7 @@ class ContainerStart:
             place = self._venvs.make_user_dir(entry.intent.cluster, spec.venv, spec.account)
             binds += (bind_venvs(place),)
         _check_script(entry, spec)
-        _give_files(entry, spec)
+        give_files(entry, spec)
         entry.save_image(image.digest)
         try:
             self._connect(entry, spec)
@@ -155,22 +154,6 @@ def _check_script(entry: Entry, spec: ProcessSpec) -> None:
         file = Path(entry.intent.data_root) / spec.paths["SRC_DIR"] / ".compute"
         if not file.is_file():
             raise StartRefused("there is no .compute in the project, and no command was given")
-
-
-def _give_files(entry: Entry, spec: ProcessSpec) -> None:
-    """Give the user in the container access to the files of the spool that are mounted, and no more."""
-    for file in (entry.hostfile, entry.command, entry.variables):
-        if file.exists():
-            file.chmod(READ_ONLY)
-    if os.geteuid() == 0:
-        # Otherwise a program that reads all files inside would block on the pipe, and take output from it.
-        entry.pipe.chmod(WRITE_ONLY)
-    if spec.account:
-        try:
-            for file in (entry.pipe, *([entry.expired] if spec.lease_s else [])):
-                os.chown(file, spec.account.uid, spec.account.gid)
-        except PermissionError:
-            raise StartRefused("this worker is not root: it cannot run processes of other users") from None
 
 
 def _explain(text: str, image: str) -> str:

@@ -1,4 +1,8 @@
-"""Which directories of the node are mounted in a container, and where: only those the head has for it."""
+"""Which directories of the node a process sees, and where, if it has mounts of its own.
+
+Only those that the head has for it: in a container, and in the mount namespace of a process that runs as its
+user.
+"""
 
 import os
 from dataclasses import dataclass
@@ -7,10 +11,8 @@ from pathlib import Path, PurePosixPath
 from pit_protocol.beat import ProcessSpec
 from pit_worker.spool.environment import StartRefused
 
-INSIDE = PurePosixPath("/pit")
-SHARED, HOME, JOB = INSIDE / "shared", INSIDE / "home", INSIDE / "job"
-GROUPS = INSIDE / "groups"
-VENVS = INSIDE / "venvs"
+INSIDE = PurePosixPath("/pit")  # of a container
+VENVS = "venvs"
 OF_JOB = ("SRC_DIR", "KEEP_DIR", "RESULT_FILE")  # below JOB_DIR, so not mounted separately
 MOUNTS = Path("/proc/self/mountinfo")
 
@@ -25,12 +27,12 @@ class Bind:
     identity: tuple[int, int]  # device and inode, when it was checked
 
 
-def find_binds(root: Path, spec: ProcessSpec) -> tuple[Bind, ...]:
+def find_binds(root: Path, spec: ProcessSpec, inside: PurePosixPath = INSIDE) -> tuple[Bind, ...]:
     """All directories to mount; raises StartRefused for one that is missing or leads elsewhere."""
     if not root.is_dir():
         raise StartRefused(f"the data root {root} is not there on this node")
     binds = []
-    for name, target in targets(spec).items():
+    for name, target in targets(spec, inside).items():
         if name in OF_JOB:
             continue
         relative = PurePosixPath(spec.paths[name])
@@ -39,13 +41,13 @@ def find_binds(root: Path, spec: ProcessSpec) -> tuple[Bind, ...]:
     return tuple(binds)
 
 
-def bind_venvs(place: Path) -> Bind:
+def bind_venvs(place: Path, inside: PurePosixPath = INSIDE) -> Bind:
     """The directory in which a user's Python environments are."""
     stat = place.stat()
-    return Bind(place, VENVS, False, (stat.st_dev, stat.st_ino))
+    return Bind(place, inside / VENVS, False, (stat.st_dev, stat.st_ino))
 
 
-def targets(spec: ProcessSpec) -> dict[str, PurePosixPath]:
+def targets(spec: ProcessSpec, inside: PurePosixPath = INSIDE) -> dict[str, PurePosixPath]:
     """The path inside for each path of a spec, by the variable that names it; raises StartRefused."""
     for name in ("JOB_DIR", "SRC_DIR"):
         if name not in spec.paths:
@@ -55,38 +57,39 @@ def targets(spec: ProcessSpec) -> dict[str, PurePosixPath]:
         path = PurePosixPath(text)
         if path.is_absolute() or ".." in path.parts or not path.parts:
             raise StartRefused(f"{name} leads out of the data root: {text}")
-        found[name] = _target(name, path, PurePosixPath(spec.paths["JOB_DIR"]))
+        found[name] = _target(name, path, PurePosixPath(spec.paths["JOB_DIR"]), inside)
     return found
 
 
-def check_inside(pid: int, binds: tuple[Bind, ...]) -> None:
+def check_inside(pid: int | None, binds: tuple[Bind, ...]) -> None:
     """Check that the directories that were checked are those that were mounted; raises StartRefused.
 
-    Between check and mount someone may have replaced one by a link.
+    Between check and mount someone may have replaced one by a link. `pid` has the mounts; None: this thread.
     """
+    root = f"/proc/{pid}/root" if pid else ""
     for bind in binds:
         try:
-            seen = os.stat(f"/proc/{pid}/root{bind.target}")  # noqa: PTH116
+            seen = os.stat(f"{root}{bind.target}")  # noqa: PTH116
         except PermissionError:
             # A worker that is not root cannot check, nor mount what its own user may not.
             continue
         except OSError as error:
-            raise StartRefused(f"{bind.source} cannot be found in the container: {error}") from error
+            raise StartRefused(f"{bind.source} cannot be found where it was mounted: {error}") from error
         if (seen.st_dev, seen.st_ino) != bind.identity:
             raise StartRefused(f"{bind.source} was replaced while it was being mounted")
 
 
-def _target(name: str, path: PurePosixPath, job: PurePosixPath) -> PurePosixPath:
+def _target(name: str, path: PurePosixPath, job: PurePosixPath, inside: PurePosixPath) -> PurePosixPath:
     if name in OF_JOB:
         if job not in path.parents:
             raise StartRefused(f"{name} is not below JOB_DIR: {path}")
-        return JOB / path.relative_to(job)
+        return inside / "job" / path.relative_to(job)
     if name.endswith("_GROUP_DIR"):
-        return GROUPS / path.name
-    fixed = {"SHARED_DIR": SHARED, "USER_DIR": HOME, "JOB_DIR": JOB}
+        return inside / "groups" / path.name
+    fixed = {"SHARED_DIR": "shared", "USER_DIR": "home", "JOB_DIR": "job"}
     if name not in fixed:
-        raise StartRefused(f"{name} has no place in a container")
-    return fixed[name]
+        raise StartRefused(f"{name} has no place where the process could see it")
+    return inside / fixed[name]
 
 
 def _identify(root: Path, name: str, relative: PurePosixPath) -> tuple[int, int]:
