@@ -176,12 +176,12 @@ class TestShow:
         connected.jobs[1] |= {"run_s": 7500.0, "secrets": ["PIN"]}
         connected.jobs[1]["options"]["env"] = {"LR": "0.\x1b1"}
         columns = "number,state,runtime,result,env.LR,env.PIN,env.NONE"
-        result = pit_command("show", "jobs", "--columns", columns, "user=jill")
+        result = pit_command("show", "jobs", "--columns", columns, "user=anna")
         assert result.stdout.splitlines() == [
             "JOB  S    RUNTIME  RESULT   LR       PIN       NONE",
             "  1  RUN    2h 5m  acc 0.9  0.\\x1b1  (secret)  -",
         ]
-        assert connected.calls[-1].query == {"user": "jill", "columns": "result,env.LR,env.PIN,env.NONE"}
+        assert connected.calls[-1].query == {"user": "anna", "columns": "result,env.LR,env.PIN,env.NONE"}
 
     @pytest.mark.parametrize("columns", ["help", "number,colour", "env.", "env.a b", ""])
     def test_a_wrong_column_lists_the_known_ones(

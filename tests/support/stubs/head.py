@@ -352,6 +352,7 @@ def a_record(number: int = 12, **fields: Any) -> dict[str, Any]:
             "base": "c0ffee",
             "diff_lines": 0,
             "pack": None,
+            "keeps_pointers": False,
             "dirty": False,
             "diff_files": 0,
             "diff_added": 0,
