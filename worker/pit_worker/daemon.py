@@ -86,8 +86,10 @@ class Worker:
         )
         self._eviction = EvictionTimer(
             self._loop,
+            self._venvs,
             partial(evict, self._venvs.folder, settings.venv_cache_gib, measure_kib),
             lambda: [process.entry for process in self._processes.known.values()],
+            self._processes.stop_over_limit,
             timing,
         )
         self._link: HeadLink | None = None

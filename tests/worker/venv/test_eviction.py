@@ -6,11 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pit_protocol.beat import Account, Venv
+from pit_worker.loop import Loop
+from pit_worker.spool.entry import Entry, Intent, Key
 from pit_worker.spool.environment import StartRefused
+from pit_worker.timing import Timing
 from pit_worker.venv.cache import VenvCache
-from pit_worker.venv.eviction import KIB_PER_GIB, evict
+from pit_worker.venv.eviction import KIB_PER_GIB, TOO_LARGE, EvictionTimer, evict
+from tests.support.stubs.worker_head import a_spec
 
 VENV = Venv("requirements.txt", "", "ann")
 Make = Callable[..., Path]
@@ -80,6 +85,34 @@ def test_links_pipes_and_strange_names_are_removed_and_not_followed(tmp_path: Pa
     evict(tmp_path / "venvs", 1, lambda _: 2 * KIB_PER_GIB)
     assert list(user.iterdir()) == []
     assert (precious / "data").exists()
+
+
+def test_a_user_who_alone_needs_more_than_all_may_have_is_named(tmp_path: Path, make: Make):
+    places = [make("one").parent, make("two", "bob").parent]
+    (places[0] / "one.lock").unlink()
+    with (places[1] / "two.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        sizes = {tmp_path / "venvs": 3, places[0]: 1, places[1]: 2}
+        assert evict(tmp_path / "venvs", 1, lambda place: sizes[place] * KIB_PER_GIB) == [places[1]]
+
+
+def test_processes_of_such_a_user_are_stopped_and_others_are_not(tmp_path: Path):
+    cache, loop, stopped = VenvCache(tmp_path), Loop(), []
+    specs = [replace(a_spec("true"), venv=Venv("a.txt", "", user)) for user in ("ann", "bob")]
+    specs.append(a_spec("true"))
+    entries = [
+        Entry(tmp_path, Intent(number, 1, "lab", "boot", "/data", spec)) for number, spec in enumerate(specs)
+    ]
+
+    def on_excess(key: Key, reason: str) -> None:
+        stopped.append((key.process, reason))
+        loop.leave(0)
+
+    too_large = [tmp_path / "lab/bob"]
+    EvictionTimer(loop, cache, lambda: too_large, lambda: entries, on_excess, Timing()).start()
+    loop.run()
+    loop.close()
+    assert stopped == [(1, TOO_LARGE)]
 
 
 def test_a_users_directory_is_the_users_own(tmp_path: Path):

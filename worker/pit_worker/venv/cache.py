@@ -20,9 +20,12 @@ class VenvCache:
         """Beside the spool by default, because only the worker can enter the spool."""
         return cls(Path(settings.venv_dir) if settings.venv_dir else settings.spool.parent / "venvs")
 
+    def user_dir(self, cluster: str, venv: Venv, account: Account | None) -> Path:
+        return self.folder / cluster / (f"{venv.user}-{account.uid}" if account else venv.user)
+
     def make_user_dir(self, cluster: str, venv: Venv, account: Account | None) -> Path:
         """The directory of a user, which no other user can read or write; raises StartRefused."""
-        place = self.folder / cluster / (f"{venv.user}-{account.uid}" if account else venv.user)
+        place = self.user_dir(cluster, venv, account)
         try:
             for folder in (self.folder, place.parent):
                 folder.mkdir(mode=0o711, parents=True, exist_ok=True)

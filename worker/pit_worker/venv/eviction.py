@@ -16,12 +16,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from pit_worker.loop import Loop
-from pit_worker.spool.entry import Entry
+from pit_worker.spool.entry import Entry, Key
 from pit_worker.timing import Timing
+from pit_worker.venv.cache import VenvCache
 from pit_worker.venv.prelude import remove_tree
 
 LOCK = ".lock"
 KIB_PER_GIB = 1024 * 1024
+TOO_LARGE = "the Python environments of its user need more disk space than this node has for all (venv_cache_gib)"
 
 log = logging.getLogger(__name__)
 
@@ -34,13 +36,18 @@ class EvictionTimer:
     def __init__(
         self,
         loop: Loop,
-        evict: Callable[[], None],
+        cache: VenvCache,
+        evict: Callable[[], list[Path]],
         list_entries: Callable[[], Collection[Entry]],
+        on_excess: Callable[[Key, str], None],
         timing: Timing,
     ) -> None:
+        """`on_excess` is called for a process whose user alone needs more than all may have."""
         self._loop = loop
+        self._cache = cache
         self._evict = evict
         self._list_entries = list_entries
+        self._on_excess = on_excess
         self._timing = timing
         self._is_due = True
 
@@ -55,40 +62,58 @@ class EvictionTimer:
 
     def _run(self) -> None:
         began = time.monotonic()
+        too_large: list[Path] = []
         try:
-            self._evict()
+            too_large = self._evict()
         except Exception:
             log.exception("internal worker error")
         pause_s = max(self._timing.disk_check_s, self._timing.disk_rest * (time.monotonic() - began))
-        self._loop.post(lambda: self._start_in(pause_s))
+        self._loop.post(lambda: self._on_evicted(too_large, pause_s))
 
-    def _start_in(self, pause_s: float) -> None:
+    def _on_evicted(self, too_large: Collection[Path], pause_s: float) -> None:
         self._loop.after(pause_s, self.start)
+        for entry in self._list_entries() if too_large else ():
+            spec = entry.intent.spec
+            if spec and spec.venv:
+                place = self._cache.user_dir(entry.intent.cluster, spec.venv, spec.account)
+                if place in too_large:
+                    self._on_excess(entry.key, TOO_LARGE)
 
 
-def evict(folder: Path, most_gib: int, measure_kib: Measure) -> None:
-    """Remove the least recently used until the rest is within the limit, but none in use; blocks."""
-    if not most_gib or not folder.is_dir():
-        return
+def evict(folder: Path, most_gib: int, measure_kib: Measure) -> list[Path]:
+    """Remove the least recently used until the rest is within the limit, but none in use; blocks.
+
+    Returns directories of users that alone are larger than the limit, because what is in them is in use.
+    """
+    most_kib = most_gib * KIB_PER_GIB
+    if not most_kib or not folder.is_dir():
+        return []
     try:
-        excess_kib = measure_kib(folder) - most_gib * KIB_PER_GIB
-        for item in _list_oldest_first(folder) if excess_kib > 0 else ():
+        is_too_large = measure_kib(folder) > most_kib
+        for item in _list_oldest_first(folder) if is_too_large else ():
+            # Files may be shared with others, so what was freed has to be measured.
             if _remove_unused(item):
-                # Files may be shared with others, so what was freed has to be measured.
-                excess_kib = measure_kib(folder) - most_gib * KIB_PER_GIB
-            if excess_kib <= 0:
-                return
+                is_too_large = measure_kib(folder) > most_kib
+            if not is_too_large:
+                break
+        users = _list_users(folder) if is_too_large else ()
+        return [user for user in users if measure_kib(user) > most_kib]
     except (OSError, subprocess.SubprocessError) as error:
         log.warning("Python environments in %s could not be measured or removed: %s", folder, error)
+        return []
 
 
 def _list_oldest_first(folder: Path) -> list[Path]:
     """Everything in users' directories, except lock files of something."""
     found = []
-    for user in (user for cluster in _list(folder) for user in _list(cluster)):
+    for user in _list_users(folder):
         names = {path.name for path in _list(user)}
         found += [user / name for name in names if name.removesuffix(LOCK) not in names - {name}]
     return sorted(found, key=_used_at)
+
+
+def _list_users(folder: Path) -> list[Path]:
+    return [user for cluster in _list(folder) for user in _list(cluster)]
 
 
 def _list(folder: Path) -> list[Path]:
