@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import click
 
@@ -10,6 +11,7 @@ from pit.exit_codes import Exit
 from pit.head.client import ONES_OWN, Head
 from pit.head.latest import find_numbers
 from pit.head.retry import HeadRetry
+from pit.jobs.delay_notes import DelayNotes
 from pit.jobs.log_follow import HOLD_S, note_still_running
 from pit.login.session import open_head
 from pit.ui import output, render
@@ -49,6 +51,26 @@ class Deadline:
         time.sleep(min(seconds, self.hold_s()))
 
 
+@dataclass(frozen=True)
+class Watch:
+    """How jobs are looked at."""
+
+    head: Head
+    retry: HeadRetry
+    delays: DelayNotes
+
+    def look(self, number: int, hold_s: float) -> JobRecord | Problem:
+        """The job as it is, or when it has ended; or why it cannot be waited for."""
+        try:
+            found = self.retry.call(lambda: self.head.job(number, hold_s, self.delays.seen(number)))
+        except Problem as problem:
+            if problem.status not in ONES_OWN:
+                raise
+            return problem
+        self.delays.look(found)
+        return found
+
+
 @click.command("wait", epilog=example("pit wait 190-199 && pit download 199", "pit wait --timeout 10m"))
 @jobs_argument(is_optional=True)
 @click.option("--any", "is_any", is_flag=True, help="Wait only until one of them has ended.")
@@ -59,14 +81,15 @@ def command(numbers: tuple[range, ...], is_any: bool, timeout: float | None, as_
 
     The exit code is 0 if all succeeded, 3 if one did not, 1 if one cannot be waited for, and 124 if
     the time of --timeout is over; then the jobs keep running. With --any only the first job that ends
-    counts. Ctrl-C leaves the jobs running (exit code 130).
+    counts. Ctrl-C leaves the jobs running (exit code 130). On a terminal, it says what a job waits for.
     """
     code = Exit.DONE
     deadline = Deadline(timeout)
     with open_head() as head:
         wanted = find_numbers(head, flatten(numbers))
         retry = HeadRetry(output.note, pause=deadline.pause)
-        ends = _first_end(head, wanted, retry, deadline) if is_any else _ends(head, wanted, retry, deadline)
+        find = _first_end if is_any else _ends
+        ends = find(Watch(head, retry, DelayNotes()), wanted, deadline)
         try:
             for record in ends:
                 if isinstance(record, Problem):
@@ -85,29 +108,25 @@ def command(numbers: tuple[range, ...], is_any: bool, timeout: float | None, as_
     return code
 
 
-def _ends(
-    head: Head, numbers: Sequence[int], retry: HeadRetry, deadline: Deadline
-) -> Iterator[JobRecord | Problem]:
+def _ends(watch: Watch, numbers: Sequence[int], deadline: Deadline) -> Iterator[JobRecord | Problem]:
     """The record of each job when it has ended, or why it cannot be waited for."""
     for number in list(numbers):
         while True:
-            found = _look(head, number, retry, deadline.hold_s())
+            found = watch.look(number, deadline.hold_s())
             if isinstance(found, Problem) or found.state == JobState.ENDED:
                 yield found
                 break
             deadline.check()
 
 
-def _first_end(
-    head: Head, numbers: Sequence[int], retry: HeadRetry, deadline: Deadline
-) -> Iterator[JobRecord | Problem]:
+def _first_end(watch: Watch, numbers: Sequence[int], deadline: Deadline) -> Iterator[JobRecord | Problem]:
     """The record of the first job that has ended, after the jobs that cannot be waited for."""
     left = list(numbers)
     while left:
         # Read first, so that a job that ends in between is not missed.
-        seen = retry.call(head.status).revision
+        seen = watch.retry.call(watch.head.status).revision
         for number in list(left):
-            found = _look(head, number, retry, 0)
+            found = watch.look(number, 0)
             if isinstance(found, Problem):
                 left.remove(number)
                 yield found
@@ -116,16 +135,7 @@ def _first_end(
                 return
         deadline.check()
         if left:
-            retry.call(lambda seen=seen: head.status(seen, deadline.hold_s()))  # type: ignore[misc]
-
-
-def _look(head: Head, number: int, retry: HeadRetry, hold_s: float) -> JobRecord | Problem:
-    try:
-        return retry.call(lambda: head.job(number, hold_s))
-    except Problem as problem:
-        if problem.status not in ONES_OWN:
-            raise
-        return problem
+            watch.retry.call(lambda seen=seen: watch.head.status(seen, deadline.hold_s()))  # type: ignore[misc]
 
 
 def _show(record: JobRecord, as_json: bool) -> None:

@@ -170,8 +170,9 @@ class Head(HeadSession):
     def jobs(self, filters: Params) -> JobList:
         return self.ask(JobList, "GET", "/jobs", params=filters)
 
-    def job(self, number: int, wait_s: float = 0) -> JobRecord:
-        params = {"wait_s": wait_s or None}
+    def job(self, number: int, wait_s: float = 0, delay: str | None = None) -> JobRecord:
+        """A job; with `wait_s` when it has ended, or when something else than `delay` delays it."""
+        params = {"wait_s": wait_s or None, "delay": delay}
         return self.ask(JobRecord, "GET", f"/jobs/{number}", params=params, wait_s=wait_s)
 
     def stop(self, number: int) -> JobRecord:

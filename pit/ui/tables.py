@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 GAP = 2
+NOTE_INDENT = 5
 MIN_WIDTH = 12  # of a flexible column
 
 Row = Sequence[str]
@@ -34,6 +35,7 @@ class Section:
     title: str
     rows: Sequence[Row]
     more: int = 0
+    notes: Mapping[int, str] = field(default_factory=dict)  # position of a row -> a line below it
 
 
 def render_plain(columns: Sequence[Column], sections: Sequence[Section]) -> str:
@@ -46,7 +48,10 @@ def render_plain(columns: Sequence[Column], sections: Sequence[Section]) -> str:
     for section in sections:
         if section.title:
             lines.append(section.title)
-        lines += [line(*row).rstrip() for row in section.rows]
+        for position, row in enumerate(section.rows):
+            lines.append(line(*row).rstrip())
+            if note := section.notes.get(position):
+                lines.append(" " * NOTE_INDENT + note)
         if section.more:
             lines.append(more_line(section.more))
     return "\n".join(lines)
@@ -60,19 +65,33 @@ def render_rich(columns: Sequence[Column], sections: Sequence[Section], width: i
     shown = _shown(columns, [row for section in sections for row in section.rows], width)
     columns = [columns[i] for i in shown]
     sections = [
-        Section(section.title, [[row[i] for i in shown] for row in section.rows], section.more)
-        for section in sections
+        replace(section, rows=[[row[i] for i in shown] for row in section.rows]) for section in sections
     ]
     widths = _fit(columns, [row for section in sections for row in section.rows], width)
     parts: list[RenderableType] = [_grid(columns, widths, (), show_header=True)]
     for section in sections:
         if section.title:
             parts.append(Text(section.title, style="bold"))
-        if section.rows:
-            parts.append(_grid(columns, widths, section.rows, show_header=False))
+        parts += _rows(columns, widths, section)
         if section.more:
             parts.append(Text(more_line(section.more), style="dim"))
     return Group(*parts)
+
+
+def _rows(columns: Sequence[Column], widths: Sequence[int], section: Section) -> "list[RenderableType]":
+    """The rows in grids of equal widths, each up to a row with a note, which is wrapped."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    parts: list[RenderableType] = []
+    begin = 0
+    for end in sorted({*(position + 1 for position in section.notes), len(section.rows)}):
+        if rows := section.rows[begin:end]:
+            parts.append(_grid(columns, widths, rows, show_header=False))
+        if note := section.notes.get(end - 1):
+            parts.append(Padding(Text(note, style="dim"), (0, 0, 0, NOTE_INDENT)))
+        begin = end
+    return parts
 
 
 def more_line(count: int) -> str:

@@ -1,9 +1,12 @@
 """The table of jobs that `pit status` and `pit show jobs` print."""
 
+from collections.abc import Sequence
+
 from pit.ui.sanitize import sanitize
 from pit.ui.tables import Column, Section
 from pit.ui.times import short_age
 from pit_protocol.answers.jobs import JobSummary, Status
+from pit_protocol.states import JobState
 
 STATE_STYLES = {
     "PRE": "cyan",
@@ -52,8 +55,18 @@ def status_sections(status: Status, now: float) -> list[Section]:
     ):
         more = max(0, total - len(jobs))
         if jobs or more:
-            sections.append(Section(name, [job_row(job, now) for job in jobs], more))
+            rows = [job_row(job, now) for job in jobs]
+            sections.append(Section(name, rows, more, delay_notes(jobs)))
     return sections
+
+
+def delay_notes(jobs: Sequence[JobSummary]) -> dict[int, str]:
+    """Why jobs do not go on, as lines below their rows; those that have ended have none."""
+    return {
+        position: sanitize(job.reason)
+        for position, job in enumerate(jobs)
+        if job.reason and job.state != JobState.ENDED
+    }
 
 
 def percent(value: float | None) -> str:

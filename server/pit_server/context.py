@@ -6,6 +6,7 @@ from pit_server.background.node_watch import NodeWatch
 from pit_server.background.scheduling import Scheduling
 from pit_server.db.database import Database
 from pit_server.services.files.quota import Quotas
+from pit_server.services.jobs.delays import DelayFacts
 from pit_server.services.users.registration import Authentication
 from pit_server.services.users.request_limits import RequestLimits
 from pit_server.settings import Settings
@@ -25,3 +26,7 @@ class Head:
     cluster: str  # the cluster's id
     quotas: Quotas
     request_limits: RequestLimits
+
+    @property
+    def delay_facts(self) -> DelayFacts:
+        return DelayFacts(self.scheduling.reasons, self.node_watch.lost_in_s)

@@ -178,8 +178,8 @@ def test_jobs_that_do_not_fit_wait_with_a_reason_and_start_in_turn(cluster: Clus
     second = cluster.run("echo second", "2:[]")
     third = cluster.run("echo third", "[]")
     eventually(lambda: cluster.record(third)["state"] == "waiting" and cluster.record(third)["reason"])
-    assert cluster.record(second)["reason"] == "needs 2 slots, 0 free"
-    assert cluster.record(third)["reason"] == "needs 1 slot, 0 free"
+    assert cluster.record(second)["reason"] == f"needs 2 slots, 0 free; job {first} holds them"
+    assert cluster.record(third)["reason"] == f"needs 1 slot, 0 free; job {first} holds them"
     cluster.ok("stop", str(first))
     assert cluster.pit("wait", str(second), str(third)).code == 0
 

@@ -1,6 +1,7 @@
 """The scheduler: placement decided on values."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -170,6 +171,62 @@ def test_the_reason_says_what_is_missing(requests: list[str], reason: str) -> No
     assert planned(requests, *views).reasons[1].render() == reason
 
 
+@pytest.mark.parametrize(
+    ("request_text", "holders", "reason"),
+    [
+        ("[2:cpu]", {"cpu": {16}}, "needs 2 cores, 0 free; job 16 holds them"),
+        ("[2:cpu]", {"cpu": {16}, "mem": {9}}, "needs 2 cores, 0 free; job 16 holds them"),
+        ("[8:mem]", {"mem": {5, 4}}, "needs 8 GiB of memory, 4 free; job 4 and job 5 hold the others"),
+        (
+            "2:[]",
+            {"slot": {1, 2, 3, 4, 5}},
+            "needs 2 slots, 1 free; job 1, job 2, job 3 and 2 more hold the others",
+        ),
+        ("[3:a100]", {"a100": {7}, "h100": {8}}, "needs 3 a100, 2 free; job 7 holds the others"),
+        ("[3:gpu]", {"a100": {7}, "h100": {8}}, "needs 3 gpu, 2 free; job 7 and job 8 hold the others"),
+    ],
+)
+def test_the_reason_names_the_jobs_that_hold_what_is_missing(
+    request_text: str, holders: dict[str, set[int]], reason: str
+) -> None:
+    view = replace(a_view(slots=1, cpu=0, mem=4, a100=2), holders=holders)
+    assert planned([request_text], view).reasons[1].render() == reason
+
+
+def test_a_job_placed_in_the_same_pass_is_named_as_holder() -> None:
+    made = planned(["[2:cpu]", "[cpu]"], a_view(cpu=2))
+    assert made.reasons[2].render() == "needs 1 core, 0 free; job 1 holds them"
+
+
+def test_jobs_of_one_hidden_user_are_named_once() -> None:
+    made = plan([Waiting(9, parse("[cpu]"))], [replace(a_view(cpu=0), holders={"cpu": {1, 2}})])
+    assert made.reasons[9].render(lambda number: "a job of bob").endswith("; a job of bob holds them")
+
+
+def test_what_is_kept_for_others_is_not_counted_as_free() -> None:
+    closed = Access(closed_units=frozenset({(0, "a100-0")}))
+    made = plan([Waiting(1, parse("[2:a100]"), closed)], [a_view(a100=2)])
+    assert made.reasons[1].render() == "needs 2 a100, 1 free for you"
+
+
+def test_cores_of_a_node_kept_for_others_are_not_counted_as_free() -> None:
+    closed = Access(closed_nodes=frozenset({1}))
+    made = plan([Waiting(1, parse("[4:cpu]"), closed)], [a_view(cpu=2), a_view("n1", cpu=8)])
+    assert made.reasons[1].render() == "needs 4 cores, 2 free for you"
+
+
+def test_nodes_out_of_service_are_named_with_their_admins_reason() -> None:
+    idle = [
+        replace(a_view("n0"), state="draining", remark="new PSU"),
+        replace(a_view("n1"), state="maintenance"),
+    ]
+    assert plan([Waiting(1, parse("[]"))], [], idle).reasons[1].render() == (
+        "no node takes new jobs: n0 is draining (new PSU), n1 is in maintenance"
+    )
+    pinned = plan([Waiting(1, parse("[]@n0"))], [], idle).reasons[1].render()
+    assert pinned == "waits for @n0, which is draining (new PSU)"
+
+
 def test_without_a_node_online_the_reason_says_that() -> None:
     reason = planned(["[]"]).reasons[1].render()
     assert "None" not in reason
@@ -272,7 +329,7 @@ def test_a_closed_unit_is_not_used() -> None:
     closed = Access(closed_units=frozenset({(0, "a100-0")}))
     made = plan([Waiting(1, parse("[gpu]"), closed), Waiting(2, parse("[a100]"), closed)], [a_view(a100=2)])
     assert [units_of(job) for job in made.placements] == [[["a100-1"]]]
-    assert made.reasons[2].render() == "needs 1 a100, 0 free"
+    assert made.reasons[2].render() == "needs 1 a100, 0 free for you; job 1 holds them"
 
 
 def test_a_waiting_job_does_not_withhold_what_its_user_may_not_use() -> None:
@@ -290,7 +347,8 @@ def test_an_equal_request_with_other_access_is_tried_again() -> None:
 
 def test_an_invisible_job_is_not_named() -> None:
     made = planned(["[2:a100]", "[2:a100]"], a_view(a100=1))
-    assert made.reasons[2].render(names_job=False) == "waits behind somebody else's job, which needs the same"
+    shown = made.reasons[2].render(lambda number: "a job of bob")
+    assert shown == "waits behind a job of bob, which needs the same"
 
 
 def test_a_request_that_became_impossible_gets_that_reason() -> None:

@@ -18,7 +18,7 @@ class JobSummary(Answer, frozen=True):
     state: str
     outcome: str | None
     letters: str  # three, as `pit status` shows them
-    reason: str  # why it ended, or what it waits for
+    reason: str  # why it ended, what it waits for, or which of its nodes is silent
     created_at: Float
     since: Float  # when it came into its state
     gpu_percent: Float | None  # None: nothing was measured
@@ -79,6 +79,7 @@ class JobRecord(JobSummary, frozen=True):
     result: str | None
     events: list[JobEvent]
     processes: list[JobProcess]
+    delay: str = ""  # another text whenever something else keeps it from going on; empty: nothing does
 
 
 class JobRow(JobSummary, frozen=True):

@@ -40,11 +40,20 @@ class NodeWatch:
         if is_new:
             self._database.wakeups.notify([NODE_WATCH])
 
+    def lost_in_s(self, node_id: int, attempt_id: int) -> float | None:
+        """When the attempt's processes on a silent node are marked lost; None: never."""
+        with self._lock:
+            heard = self._silent.get(node_id)
+        if heard is None or self.term is None or attempt_id <= self.term.after:
+            return None
+        return max(0.0, heard + self.term.silence_s - time.monotonic())
+
     def __call__(self) -> float | None:
         now = time.monotonic()
         for node_id, heard in self._expired(self._heard, self._lease_s, now):
             with self._database.write() as session:
-                nodes.set_state(session, node_id, NodeState.OFFLINE, now=time.time())
+                last_heard = time.time() - (time.monotonic() - heard)
+                nodes.set_state(session, node_id, NodeState.OFFLINE, now=last_heard)
             self._mark_silent(node_id, heard)
         if self.term:
             for node_id, heard in self._expired(self._silent, self.term.silence_s, now):

@@ -4,9 +4,11 @@ import time
 from collections.abc import Mapping
 
 from pit_server.db.database import Database
-from pit_server.scheduler.plan import Reason, plan
+from pit_server.scheduler.plan import plan
+from pit_server.scheduler.reason import Reason
 from pit_server.services import scheduling_input
 from pit_server.services.jobs import plan_commit
+from pit_server.wakeups import STATUS, job_topic
 
 
 class Scheduling:
@@ -18,6 +20,9 @@ class Scheduling:
         with self._database.read() as session:
             given = scheduling_input.load(session)
         decided = plan(given.queue, given.free, given.idle)
-        self.reasons = decided.reasons
+        before, self.reasons = self.reasons, decided.reasons
+        changed = [number for number, reason in self.reasons.items() if before.get(number) != reason]
+        if changed:
+            self._database.wakeups.notify([STATUS, *map(job_topic, changed)])
         if decided.placements:
             plan_commit.commit(self._database, decided, now=time.time())

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
 from pit_grammar import Need, ProcessGroup
-from pit_server.scheduler.kinds import ANY_GPU
+from pit_server.scheduler.kinds import AMOUNTS, ANY_GPU, CPU, MEMORY, SLOT
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,8 @@ class NodeView:
     trouble: str = ""  # why it takes no new processes though it is online
     state: str = "online"  # as shown to users
     faulty_units: Mapping[str, int] = field(default_factory=dict)  # kind -> how many units are in trouble
+    holders: Mapping[str, Set[int]] = field(default_factory=dict)  # kind, also cpu, mem and slots -> jobs
+    remark: str = ""  # why its admin took it out of service
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,12 @@ class Share:
     cpu_milli: int | None
     memory_mib: int | None
     units: tuple[tuple[str, str], ...]  # (kind, unit)
+
+    @property
+    def kinds(self) -> set[str]:
+        """What it takes something of, as a node's holders name it."""
+        amounts = ((CPU, self.cpu_milli), (MEMORY, self.memory_mib), (SLOT, 1))
+        return {kind for kind, _ in self.units} | {kind for kind, amount in amounts if amount}
 
 
 class FreeCapacity:
@@ -52,12 +60,14 @@ class FreeCapacity:
         self.cpu_milli = view.cpu_milli
         self.memory_mib = view.memory_mib
         self.units = {kind: list(units) for kind, units in view.units.items() if units}
+        self.placed: dict[str, set[int]] = {}  # jobs placed in this pass, like the view's holders
 
     def copy(self) -> "FreeCapacity":
         copy = FreeCapacity.__new__(FreeCapacity)
         copy.view, copy.slots = self.view, self.slots
         copy.cpu_milli, copy.memory_mib = self.cpu_milli, self.memory_mib
         copy.units = {kind: list(units) for kind, units in self.units.items()}
+        copy.placed = self.placed
         return copy
 
     def allows(self, group: ProcessGroup, access: Access) -> bool:
@@ -139,9 +149,18 @@ class FreeCapacity:
         if group.memory_mib:
             self.memory_mib = 0
 
-    def subtract(self, share: Share) -> None:
-        """Take a share that was placed on a copy of this capacity."""
+    def holders(self, kind: str) -> Set[int]:
+        """The jobs that hold some of the kind here; for any GPU, of all kinds of GPUs."""
+        if kind == ANY_GPU:
+            kinds = (self.view.holders.keys() | self.placed.keys()) - AMOUNTS
+            return {job for each in kinds for job in self.holders(each)}
+        return {*self.view.holders.get(kind, ()), *self.placed.get(kind, ())}
+
+    def subtract(self, share: Share, job: int) -> None:
+        """Take a share that was placed for the job on a copy of this capacity."""
         self.slots -= 1
+        for held in share.kinds:
+            self.placed.setdefault(held, set()).add(job)
         self.cpu_milli -= share.cpu_milli or 0
         self.memory_mib -= share.memory_mib or 0
         for kind, unit in share.units:

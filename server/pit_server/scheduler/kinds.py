@@ -2,8 +2,10 @@
 
 CPU = "cpu"  # an amount, in thousandths of a core
 MEMORY = "mem"  # an amount, in MiB
+SLOT = "slot"  # one for each process; not a kind that requests name
 PORT = "port"  # a unit that every attempt gets without asking for it
 ANY_GPU = "gpu"  # in requests: a unit of whichever kind is free
+AMOUNTS = frozenset((CPU, MEMORY, SLOT, PORT))  # everything that is no GPU
 RESERVED = frozenset((CPU, MEMORY, PORT, ANY_GPU))  # no alias may be called so
 
 

@@ -8,6 +8,7 @@ from pit_grammar import Request
 from pit_server.scheduler.capacity import EVERYTHING, Access, FreeCapacity, NodeView
 from pit_server.scheduler.explain import add_troubles, describe_shortage, refusal_reason
 from pit_server.scheduler.placement import ProcessPlacement, fit
+from pit_server.scheduler.reason import Reason
 
 
 class Waiting(NamedTuple):
@@ -22,16 +23,6 @@ class Waiting(NamedTuple):
 class JobPlacement:
     number: int
     processes: tuple[ProcessPlacement, ...]
-
-
-class Reason(NamedTuple):
-    """Why a job waits. `{job}` in the text stands for the job ahead, which not every reader may see."""
-
-    text: str
-    behind: int | None = None
-
-    def render(self, *, names_job: bool = True) -> str:
-        return self.text.replace("{job}", f"job {self.behind}" if names_job else "somebody else's job")
 
 
 @dataclass(frozen=True)
@@ -59,16 +50,14 @@ def plan(queue: Iterable[Waiting], views: Sequence[NodeView], idle: Sequence[Nod
         placed = fit(request, offered, access)
         if placed is not None:
             for placement in placed:
-                free[placement.node_id].subtract(placement.share)
+                free[placement.node_id].subtract(placement.share, number)
             placements.append(JobPlacement(number, placed))
             continue
         # The request may have become impossible since it was accepted.
         impossible = refusal_reason(request, idle, access) if idle else ""
-        shortage = impossible or describe_shortage(request, free, access, idle)
-        reasons[number] = (
-            Reason(add_troubles(shortage, request, idle, access)) if shortage else _behind(reasons)
-        )
-        known[request, access] = Reason("waits behind {job}, which needs the same", number)
+        shortage = Reason(impossible) if impossible else describe_shortage(request, free, access, idle)
+        reasons[number] = add_troubles(shortage, request, idle, access) if shortage else _behind(reasons)
+        known[request, access] = Reason("waits behind {jobs}, which needs the same", (number,))
         for group in request.groups:
             for node in offered.values():
                 if node.allows(group, access):
@@ -78,5 +67,4 @@ def plan(queue: Iterable[Waiting], views: Sequence[NodeView], idle: Sequence[Nod
 
 def _behind(reasons: Mapping[int, Reason]) -> Reason:
     numbers = list(reasons)
-    more = f" and {len(numbers) - 1} more" if len(numbers) > 1 else ""
-    return Reason(f"waits behind {{job}}{more}", numbers[0])
+    return Reason("waits behind {jobs}", (numbers[0],), len(numbers) - 1)

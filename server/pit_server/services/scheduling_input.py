@@ -9,9 +9,9 @@ from sqlalchemy.orm import Session
 
 from pit_grammar import parse
 from pit_protocol.states import JobState, NodeState
-from pit_server.db.models import Allocation, Job, Node, Resource
+from pit_server.db.models import IS_LIVE, Allocation, Job, Node, Process, Resource
 from pit_server.scheduler.capacity import NodeView
-from pit_server.scheduler.kinds import PORT
+from pit_server.scheduler.kinds import PORT, SLOT
 from pit_server.scheduler.plan import Waiting
 from pit_server.services.nodes import capacity
 from pit_server.services.nodes.aliases import KindNames
@@ -53,11 +53,13 @@ def load(session: Session) -> SchedulingInput:
 def free_nodes(session: Session) -> list[NodeView]:
     """The nodes that take new processes, with what is free on them."""
     used, taken, users = capacity.used_by_node(session), _taken_units(session), capacity.count_users(session)
+    holders = _holders(session)
     units = _units(session, with_trouble=False)
     return [
         _view(
             node,
             used=used.get(node.id, capacity.NOTHING),
+            holders=holders[node.id],
             units={
                 kind: tuple(unit for unit in present if unit not in taken[node.id])
                 for kind, present in units[node.id].items()
@@ -91,6 +93,7 @@ def _view(
     used: capacity.Used = capacity.NOTHING,
     faulty: dict[str, int] | None = None,
     trouble: str = "",
+    holders: dict[str, set[int]] | None = None,
 ) -> NodeView:
     return NodeView(
         id=node.id,
@@ -103,6 +106,7 @@ def _view(
         trouble=trouble,
         state=capacity.shown_state(node),
         faulty_units=faulty or {},
+        holders=holders or {},
     )
 
 
@@ -120,6 +124,22 @@ def _taken_units(session: Session) -> defaultdict[int, set[str]]:
     ):
         taken[node_id].add(str(unit))
     return taken
+
+
+def _holders(session: Session) -> defaultdict[int, dict[str, set[int]]]:
+    """Per node and kind the jobs that hold some of it."""
+    holders: defaultdict[int, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+    held = (
+        select(Allocation.node_id, Allocation.kind, Process.job_id)
+        .join(Process, Process.id == Allocation.process_id)
+        .where(Allocation.released_at.is_(None), Allocation.kind != PORT)
+    )
+    for row in session.execute(held.distinct()):
+        holders[row.node_id][row.kind].add(row.job_id)
+    live = select(Process.node_id, Process.job_id).where(IS_LIVE).distinct()
+    for node_id, job_id in session.execute(live):
+        holders[node_id][SLOT].add(job_id)
+    return holders
 
 
 def _units(session: Session, *, with_trouble: bool) -> defaultdict[int, dict[str, list[str]]]:

@@ -61,6 +61,16 @@ class TestStatus:
             "  7  FAI  3m       -    -  bob   First light   []\n"
         )
 
+    def test_a_line_below_a_job_says_what_it_waits_for(self, connected: StubHead, pit_command: Pit) -> None:
+        connected.add_job(190, reason="n1 has been silent for 40 s")
+        why = "needs 1 core, 0 free; job 190 holds them"
+        connected.add_job(191, state="waiting", letters="WAI", reason=why)
+        connected.add_job(7, **an_ended("failed"), reason="process 0.0 ended with exit code 7")
+        lines = pit_command("status").stdout.splitlines()
+        assert lines[3] == "     n1 has been silent for 40 s"
+        assert lines[6] == f"     {why}"
+        assert len(lines) == 9
+
     def test_what_is_not_shown_is_counted(self, connected: StubHead, pit_command: Pit) -> None:
         for number in range(1, 1031):
             connected.add_job(number, state="waiting", letters="WAI")

@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+from pit.commands import wait
+from pit.jobs.delay_notes import DelayNotes
 from tests.client.conftest import Pit
 from tests.support.stubs.head import StubHead, an_ended, drop, first
 
@@ -56,6 +58,18 @@ class TestWait:
         assert result.stdout == "job 1 failed: process 0.0 ended with exit code 7\n"
         assert {call.query["wait_s"] for call in connected.called("/jobs/1")} == {"10.0"}
         assert result.stderr.endswith("pit: the head is back\n")
+
+    def test_on_a_terminal_it_says_what_the_job_waits_for(
+        self, connected: StubHead, pit_command: Pit, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(wait, "DelayNotes", lambda: DelayNotes(is_wanted=True))
+        why = "needs 1 core, 0 free; job 16 holds them"
+        connected.add_job(1, state="waiting", reason=why, delay="a1")
+        end = first(lambda: connected.jobs[1].update(an_ended(), reason="", delay=""))
+        connected.misbehave("GET", "/jobs/1", first(lambda: None), first(lambda: None), end)
+        result = pit_command("wait", "1")
+        assert result.stderr == f"pit: job 1 is waiting: {why}\n"
+        assert [call.query.get("delay") for call in connected.called("/jobs/1")][1:] == ["a1", "a1"]
 
     def test_an_unknown_job_is_a_problem_and_the_others_are_waited_for(
         self, connected: StubHead, pit_command: Pit

@@ -60,6 +60,15 @@ def test_a_short_cell_of_a_flexible_column_takes_no_more_than_it_needs() -> None
     assert on_a_terminal(columns, Section("", [("aa", "bb")]), 40)[1] == "aa  bb"
 
 
+def test_a_note_below_a_row_is_wrapped_and_loses_no_word() -> None:
+    note = "needs 2 cores, 0 free; job 16 holds them"
+    section = Section("", [("1", "WAI"), ("2", "RUN")], notes={0: note})
+    lines = on_a_terminal((Column("JOB"), Column("S")), section, 26)
+    assert max(map(len, lines)) <= 26
+    assert [lines[1], lines[-1]] == ["1    WAI", "2    RUN"]
+    assert " ".join(" ".join(lines[2:-1]).split()) == note
+
+
 def processes(*some: dict[str, object]) -> list[JobProcess]:
     return [from_json(JobProcess, process) for process in some]
 

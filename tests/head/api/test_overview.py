@@ -57,7 +57,7 @@ def test_status_shows_running_waiting_and_done(
     ]
     assert status["totals"] == {"running": 1, "waiting": 3, "done": 1, "unapproved": 0}
     assert [job["reason"] for job in status["waiting"]] == [
-        "needs 1 a100, 0 free",
+        f"needs 1 a100, 0 free; job {runs} holds them",
         f"waits behind job {waits}, which needs the same",
         "",
     ]

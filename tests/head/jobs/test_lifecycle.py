@@ -170,10 +170,10 @@ def test_allocations_are_released_when_the_process_ends(
     a_waiting_job: Callable[..., int],
     anna: Person,
 ) -> None:
-    a_placed_job("2:[4:a100]")
+    ahead = a_placed_job("2:[4:a100]")
     behind = a_waiting_job("[4:a100]")
     head.scheduling()
-    assert anna.job(behind)["reason"] == "needs 4 a100, 0 free"
+    assert anna.job(behind)["reason"] == f"needs 4 a100, 0 free; job {ahead} holds them"
     first, _ = worker.orders()
     worker.beat(ended(first, 0))
     assert len(held(head)) == 4

@@ -98,11 +98,12 @@ def test_a_job_that_does_not_fit_whole_holds_nothing(
     head: Head, worker: Worker, a_node: Callable[..., Worker], a_waiting_job: Callable[..., int], anna: Person
 ) -> None:
     a_node("n1", gpus={"A100": 2})
-    a_waiting_job("[a100]")
+    holder = a_waiting_job("[a100]")
     number = a_waiting_job("2:[2:a100]")
     head.scheduling()
     record = anna.job(number)
-    assert (record["state"], record["reason"]) == ("waiting", "needs 4 a100, 3 free")
+    assert record["state"] == "waiting"
+    assert record["reason"] == f"needs 4 a100, 3 free; job {holder} holds the others"
     assert len(held(head)) == 1
 
 

@@ -73,6 +73,8 @@ def test_the_job_that_holds_a_gpu_is_hidden_from_others(
     behind = berta.submit(request="[a100]")
     skip_preparation(root.app.extensions["pit"], behind)
     root.app.extensions["pit"].scheduling()
+    assert berta.job(waiting)["reason"] == "needs 1 a100, 0 free; a job of anna holds them"
+    assert root.job(waiting)["reason"] == f"needs 1 a100, 0 free; job {number} (anna) holds them"
     assert berta.job(behind)["reason"] == f"waits behind job {waiting}, which needs the same"
 
 
@@ -122,7 +124,10 @@ def test_a_draining_node_takes_no_new_processes_and_finishes_the_rest(
     (process,) = worker.orders()
     root.ok(root.patch("/nodes/n0", state="draining"))
     waiting = a_placed_job()
-    assert (anna.job(waiting)["state"], anna.job(waiting)["reason"]) == ("waiting", "no node is online")
+    assert (anna.job(waiting)["state"], anna.job(waiting)["reason"]) == (
+        "waiting",
+        "no node takes new jobs: n0 is draining",
+    )
     refused = root.patch("/nodes/n0", state="maintenance")
     assert refused.json["message"] == f"node n0 is in use: job {running} has processes there"
     assert root.delete("/nodes/n0").json["code"] == "in_use"
@@ -304,7 +309,7 @@ def test_only_nodes_that_the_job_may_use_are_named_with_their_trouble(
     assert anna.job(a_placed_job("[a100]@n1"))["state"] == "starting"
     faulty, usable = a_placed_job("[]@n0"), a_placed_job("[a100]@n1")
     assert anna.job(faulty)["reason"] == "node n0 takes no new processes: has no space left"
-    assert anna.job(usable)["reason"] == "needs 1 a100, 0 free"
+    assert anna.job(usable)["reason"] == "needs 1 a100, 0 free; job 1 holds them"
 
 
 @pytest.mark.parametrize(

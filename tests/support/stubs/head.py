@@ -361,6 +361,7 @@ def a_record(number: int = 12, **fields: Any) -> dict[str, Any]:
         "result": None,
         "events": [],
         "processes": [],
+        "delay": "",
         **fields,
     }
 

@@ -6,7 +6,7 @@ from pit_protocol.answers.jobs import DiffStat, GpuUsage, LogBatch
 from pit_protocol.problem import Problem
 from pit_server.api.http.context import head, long_poll, number_argument, wait_argument
 from pit_server.api.http.guard import Role, allow, caller
-from pit_server.services.jobs import gpu_usage, jobs
+from pit_server.services.jobs import delays, gpu_usage, jobs
 from pit_server.services.logs import log_merge
 from pit_server.services.snapshots import code
 from pit_server.services.snapshots.sources import Sources
@@ -31,7 +31,9 @@ def log(number: int) -> LogBatch:
 
     def look() -> tuple[LogBatch, bool]:
         with head().database.read() as session:
-            batch = log_merge.read(session, jobs.find(session, caller(), number), head().data, query)
+            job = jobs.find(session, caller(), number)
+            delay = delays.find_all(session, caller(), [job], head().delay_facts).get(number)
+            batch = log_merge.read(session, job, head().data, query, delay)
         return batch, bool(batch.lines or batch.unfinished) or batch.ended
 
     return long_poll(job_topic(number), wait_argument(), look)

@@ -58,15 +58,17 @@ def submit() -> tuple[JobRecord, int]:
 @allow(Role.USER)
 def listing() -> JobList:
     with head().database.read() as session:
-        return records.listing(session, caller(), request.args, head().scheduling.reasons, head().data)
+        return records.listing(session, caller(), request.args, head().delay_facts, head().data)
 
 
 @blueprint.get("/<int:number>")
 @allow(Role.USER, traffic=Traffic.HELD)
 def show(number: int) -> JobRecord:
+    known = request.args.get("delay")  # what the caller was told of; None: the end alone is news
+
     def look() -> tuple[JobRecord, bool]:
         record = _record(number)
-        return record, record.state == JobState.ENDED
+        return record, record.state == JobState.ENDED or known not in (None, record.delay)
 
     return long_poll(job_topic(number), wait_argument(), look)
 
@@ -140,4 +142,4 @@ def _record(number: int) -> JobRecord:
     with head().database.read() as session:
         job = jobs.find(session, caller(), number)
         result = jobs.result_text(head().data, job.id, job.attempt)
-        return records.record(session, caller(), job, result, head().scheduling.reasons)
+        return records.record(session, caller(), job, result, head().delay_facts)

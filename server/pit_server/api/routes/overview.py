@@ -28,7 +28,7 @@ def status() -> Status:
             found = records.status(
                 session,
                 caller(),
-                head().scheduling.reasons,
+                head().delay_facts,
                 revision,
                 limit=limit,
                 most_running=most_running,

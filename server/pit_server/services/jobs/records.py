@@ -28,8 +28,8 @@ from pit_protocol.wire import from_json
 from pit_server.db.database import AnyRow
 from pit_server.db.models import Allocation, Event, Group, Job, JobGroup, Node, Process, User
 from pit_server.scheduler.kinds import CPU, MEMORY, PORT
-from pit_server.scheduler.plan import Reason
-from pit_server.services.jobs import gpu_usage, listing_columns
+from pit_server.services.jobs import delays, gpu_usage, listing_columns
+from pit_server.services.jobs.delays import Delay, DelayFacts
 from pit_server.services.jobs.listing_columns import run_times
 from pit_server.services.snapshots import origins
 from pit_server.services.users import accounts
@@ -60,7 +60,7 @@ _SUMMARY = (
 def status(
     session: Session,
     caller: Caller,
-    reasons: Mapping[int, Reason],
+    facts: DelayFacts,
     revision: int,
     *,
     limit: int,
@@ -81,7 +81,7 @@ def status(
     ).all()
     used = gpu_usage.means(session, [row.id for row in done])
     used |= gpu_usage.means(session, [row.id for row in running], since=now - gpu_usage.RECENT_S)
-    why = _why(session, caller, waiting, reasons)
+    why = delays.find_all(session, caller, [*running, *waiting], facts)
     unapproved, total = accounts.list_unapproved(session, limit) if caller.is_admin else ([], 0)
     return Status(
         revision=revision,
@@ -102,7 +102,7 @@ def listing(
     session: Session,
     caller: Caller,
     filters: Mapping[str, str],
-    reasons: Mapping[int, Reason],
+    facts: DelayFacts,
     data: DataRoot,
 ) -> JobList:
     """Jobs by filter, order and page."""
@@ -117,13 +117,11 @@ def listing(
     rows = session.execute(page.add_columns(Job.attempt, *columns.selected())).all()
     numbers = [row.id for row in rows]
     used, ran = gpu_usage.means(session, numbers), run_times(session, numbers, now=time.time())
-    why = _why(session, caller, rows, reasons)
+    why = delays.find_all(session, caller, rows, facts)
     return JobList([columns.row(_summary(row, why, used), row, ran.get(row.id), data) for row in rows], total)
 
 
-def record(
-    session: Session, caller: Caller, job: Job, result: str | None, reasons: Mapping[int, Reason]
-) -> JobRecord:
+def record(session: Session, caller: Caller, job: Job, result: str | None, facts: DelayFacts) -> JobRecord:
     """One job with everything that is known of it."""
     row = session.execute(select(*_SUMMARY).join(User, User.id == Job.user_id).where(Job.id == job.id)).one()
     processes = session.execute(
@@ -132,7 +130,8 @@ def record(
     names = {row.Process.id: f"{row.Process.group_index}.{row.Process.process_index}" for row in processes}
     shares = _shares(session, job.id)
     events = session.execute(select(Event).where(Event.job_id == job.id).order_by(Event.id)).scalars()
-    summary = _summary(row, _why(session, caller, [row], reasons), gpu_usage.means(session, [job.id]))
+    why = delays.find_all(session, caller, [row], facts)
+    summary = _summary(row, why, gpu_usage.means(session, [job.id]))
     return JobRecord(
         **asdict(summary),
         keep=job.is_kept,
@@ -148,6 +147,7 @@ def record(
             _process(row.Process, row.name, shares[row.Process.id])
             for row in sorted(processes, key=lambda row: (row.Process.attempt_id, row.Process.rank))
         ],
+        delay=why[job.id].mark if job.id in why else "",
     )
 
 
@@ -167,22 +167,8 @@ def _group_names(session: Session, number: int) -> list[str]:
     return list(session.execute(query.order_by(Group.name)).scalars())
 
 
-def _why(
-    session: Session, caller: Caller, rows: Sequence[AnyRow], reasons: Mapping[int, Reason]
-) -> dict[int, str]:
-    """Why the jobs wait, without naming jobs that the caller may not see."""
-    mine = {row.id: reasons[row.id] for row in rows if row.id in reasons}
-    named = {reason.behind for reason in mine.values() if reason.behind is not None}
-    seen = (
-        set(session.execute(select(Job.id).where(Job.id.in_(named), visible(caller))).scalars())
-        if named
-        else set()
-    )
-    return {number: reason.render(names_job=reason.behind in seen) for number, reason in mine.items()}
-
-
 def _summary(
-    row: AnyRow, reasons: Mapping[int, str], used: Mapping[int, tuple[float, float]] = MappingProxyType({})
+    row: AnyRow, why: Mapping[int, Delay], used: Mapping[int, tuple[float, float]] = MappingProxyType({})
 ) -> JobSummary:
     gpu, memory = used.get(row.id, (None, None))
     state, outcome = JobState(row.state), Outcome(row.outcome) if row.outcome else None
@@ -194,7 +180,7 @@ def _summary(
         state=state,
         outcome=outcome,
         letters=letters(state, outcome),
-        reason=reasons.get(row.id, "") if state is JobState.WAITING else row.reason,
+        reason="; ".join(filter(None, (row.reason, why[row.id].text if row.id in why else ""))),
         created_at=row.created_at,
         since=row.since,
         gpu_percent=gpu,

@@ -1,6 +1,7 @@
 """A job's log: all its streams merged in time order, read from a cursor on."""
 
 import codecs
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -12,6 +13,8 @@ from pit_protocol.answers.jobs import LogBatch, LogLine
 from pit_protocol.problem import Problem
 from pit_protocol.states import JobEvent, JobState, Outcome, ProcessState
 from pit_server.db.models import Attempt, Event, Job, Node, Process
+from pit_server.services.jobs.delays import Delay
+from pit_server.services.logs import delay_lines
 from pit_server.services.logs.cursor import Cursor, parse_cursor, render_cursor
 from pit_server.services.logs.event_text import JobFacts, render_event
 from pit_server.store.data_root import DataRoot
@@ -50,8 +53,8 @@ class MergedLine(NamedTuple):
     end: int  # where its source continues
 
 
-def read(session: Session, job: Job, data: DataRoot, query: Query) -> LogBatch:
-    """Read the next batch of lines after the query's cursor."""
+def read(session: Session, job: Job, data: DataRoot, query: Query, delay: Delay | None = None) -> LogBatch:
+    """Read the next batch of lines after the query's cursor, and what delays the job if that is new."""
     processes = list_processes(session, job)
     sources = list_sources(job, data, processes, query.process)
     place = _start(sources, query)
@@ -75,9 +78,12 @@ def read(session: Session, job: Job, data: DataRoot, query: Query) -> LogBatch:
     if query.tail is not None and not query.cursor:
         unfinished = unfinished[-query.tail :]
         lines = lines[max(len(lines) + len(unfinished) - query.tail, 0) :]
+    told, news = delay_lines.parse_told(query.cursor), list[LogLine]()
+    if cut is None and not query.process:
+        news, told = delay_lines.tell(JobState(job.state), delay, told, now=time.time())
     return LogBatch(
-        lines=[LogLine(line.at, line.source, line.text) for line in lines],
-        cursor=render_cursor(Cursor(event_id, offsets, seen)),
+        lines=[*(LogLine(line.at, line.source, line.text) for line in lines), *news],
+        cursor=render_cursor(Cursor(event_id, offsets, seen)) + delay_lines.render_told(told),
         ended=job.state == JobState.ENDED and cut is None,
         unfinished=unfinished,
     )
@@ -114,7 +120,7 @@ def list_sources(
 
 def _start(sources: dict[int, Source], query: Query) -> Cursor:
     if query.cursor:
-        return parse_cursor(query.cursor)
+        return parse_cursor(query.cursor.partition(delay_lines.SEPARATOR)[0])
     if query.tail is not None:
         return Cursor(offsets={key: s.stream.tail_offset(query.tail) for key, s in sources.items()})
     if query.since is not None:

@@ -15,7 +15,7 @@ from pit_server.services.jobs import lost_processes
 from pit_server.services.nodes.properties import LABEL
 from pit_server.services.properties import Property
 from pit_server.services.users import tokens
-from pit_server.wakeups import SCHEDULER, STATUS
+from pit_server.wakeups import SCHEDULER, STATUS, job_topic
 
 MAX_LABELS = 100
 MAX_INDEX = 1_000_000  # of a node's resources; no node has more
@@ -71,7 +71,9 @@ def set_properties(
         if name == "state":
             if value == NodeState.MAINTENANCE:
                 _check_empty(session, node, f"`pit set node:{node.name} state=draining` lets them end")
-            node.service, node.since = value, now
+            node.service = value
+            if node.state != NodeState.OFFLINE:  # of a silent node, `since` is its last sign of life
+                node.since = now
         elif name == "address":
             node.fixed_address = value
         elif name == "slots":
@@ -168,7 +170,12 @@ def set_state(session: Session, node_id: int, state: NodeState, *, now: float) -
         update(Node).where(Node.id == node_id, Node.state != state).values(state=state, since=now)
     )
     notify_after_commit(session, SCHEDULER, STATUS)
-    return bool(moved.rowcount)  # type: ignore[attr-defined]
+    if not moved.rowcount:  # type: ignore[attr-defined]
+        return False
+    # Those who follow a job with processes there are told.
+    live = select(Process.job_id).where(Process.node_id == node_id, IS_LIVE).distinct()
+    notify_after_commit(session, *map(job_topic, session.execute(live).scalars()))
+    return True
 
 
 def _check_empty(session: Session, node: Node, way_out: str) -> None:
