@@ -1,6 +1,5 @@
 """`pit checkout`: the exact code of a job, in a directory of its own."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from pit.exit_codes import Exit
 from pit.head.client import Head
 from pit.head.latest import find_number
 from pit.login.session import open_head
-from pit.snapshot.ignore import literal_pattern
+from pit.snapshot.exclude import leave_out
 from pit.snapshot.repository import Repository
 from pit.ui import output
 from pit.ui.documents import Checkout
@@ -46,6 +45,7 @@ def command(number: int, directory: Path | None, plain: bool, as_json: bool) -> 
                 "worktree",
                 "add",
                 "--quiet",
+                "--force",  # git still knows a worktree that was here and was deleted
                 "--detach",
                 "--no-checkout",
                 "--",
@@ -60,7 +60,7 @@ def command(number: int, directory: Path | None, plain: bool, as_json: bool) -> 
             raise
         if project:
             Repository(target).run("reset", "--quiet")
-    _leave_out(target)
+    leave_out([target])
     if as_json:
         output.show_json(Checkout(number, str(target), worktree=project is not None))
     else:
@@ -77,24 +77,6 @@ def _get_project(commit: str) -> Repository | None:
         return None
     known = project.get_line("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}")
     return project if known else None
-
-
-def _leave_out(target: Path) -> None:
-    """Let the project around the target ignore it, unless it does so already."""
-    whole = target.resolve()
-    try:
-        around = Repository.find(whole.parent)
-    except Problem:
-        return
-    place = whole.relative_to(around.top)
-    if around.get_line("check-ignore", "--no-index", "--", f"{place}/"):
-        return
-    file = around.paths["info/exclude"]
-    file.parent.mkdir(exist_ok=True)
-    with file.open("ab") as lines:
-        lines.write(b"\n" + literal_pattern(os.fsencode(place)) + b"/\n")
-    named = file.relative_to(around.top) if file.is_relative_to(around.top) else file
-    output.note(f"{target} is ignored by git and `pit run` from now on: {named} names it")
 
 
 def _code(head: Head, number: int) -> Iterator[bytes]:

@@ -17,10 +17,11 @@ from pit.head.http_session import Unreachable
 from pit.head.latest import find_number
 from pit.head.retry import with_retry
 from pit.login.session import open_head
+from pit.snapshot.exclude import leaving_out
 from pit.transfer.pull import check_place
 from pit.ui import output
 from pit.ui.documents import Download
-from pit.ui.progress import bars
+from pit.ui.progress import bars, hint_on_interrupt
 from pit.ui.sanitize import sanitize
 from pit_protocol.problem import Problem
 
@@ -43,7 +44,8 @@ GZIP = 31  # zlib's name for a gzip header and trailer
 def command(number: int, target: str | None, force: bool, as_json: bool) -> Exit:
     """Download the directory of job NUMBER as a .tar.gz archive.
 
-    Resumes after a broken connection. A failed transfer leaves no file.
+    Resumes after a broken connection. A failed transfer leaves no file. A FILE inside a project is
+    added to its .git/info/exclude, so that git and the next `pit run` ignore it.
     """
     if target == STDOUT and sys.stdout.isatty():
         raise Problem(
@@ -58,7 +60,8 @@ def command(number: int, target: str | None, force: bool, as_json: bool) -> Exit
             return Exit.DONE
         path = Path(target or f"job-{number}.tar.gz")
         _check_target(path, force)
-        size = save(lambda offset: _archive(head, number, offset), path, force=force)
+        with leaving_out([path]), hint_on_interrupt(f"{path} was not written"):
+            size = save(lambda offset: _archive(head, number, offset), path, force=force)
     if as_json:
         output.show_json(Download(number, str(path), size))
     else:

@@ -14,6 +14,7 @@ from pit.exit_codes import Exit
 from pit.head.files_api import DIRECTORY, FILE, Content, Entry, FilesApi
 from pit.head.latest import find_path
 from pit.login.session import open_head
+from pit.snapshot.exclude import leaving_out
 from pit.transfer.pull import Pull, check_place, copy_to_stdout, exists, is_unfinished
 from pit.ui import output
 from pit.ui.documents import Transfer
@@ -46,7 +47,8 @@ def command(entity: str, words: tuple[str, ...], force: bool, resume: bool, as_j
     ENTITY is a job's number, home, user:NAME, group:NAME or shared; home:PATH in one word works, too.
     PATH is a file, a directory, or a pattern (*, ?, [a-z], **). LOCAL is a file, a directory to copy
     into, or - for stdout. No partial file is left under its name. A broken transfer is resumed, or
-    later with -c. Hashes are compared at the end.
+    later with -c. Hashes are compared at the end. New files inside a project are added to its
+    .git/info/exclude, so that git and the next `pit run` ignore them.
     """
     where, local = _parse(entity, words)
     with open_head() as head:
@@ -54,7 +56,7 @@ def command(entity: str, words: tuple[str, ...], force: bool, resume: bool, as_j
         if local == STDOUT:
             copy_to_stdout(remote, where, sys.stdout.buffer)
             return Exit.DONE
-        with hint_on_interrupt("run the same with `-c` to resume"):
+        with hint_on_interrupt(f"what was copied stays in {local}; run the same with `-c` to resume"):
             count, size, target = _pull(remote, where, Path(local), force, resume)
     if as_json:
         output.show_json(Transfer(count, size, str(target)))
@@ -94,7 +96,7 @@ def _pull(
         entry = Entry(entry.name, FILE, content.size, content.mtime, entry.mode, "")
     entry = Entry(target.name, *_fields(entry))
     check_place(target)
-    with bars() as shown, DirectoryTree.at(target.parent) as tree:
+    with leaving_out([target]), bars() as shown, DirectoryTree.at(target.parent) as tree:
         pull = Pull(remote, shown.begin(where.name, entry.size), force, resume)
         if not pull.wants(entry, tree):
             return 0, 0, target
@@ -150,7 +152,8 @@ def _copy(
     resume: bool,
 ) -> tuple[int, int]:
     size = sum(entry.size for entry in entries if entry.kind == FILE)
-    with bars() as shown:
+    targets = [local / name, *(local / name / entry.name for entry in entries)]
+    with leaving_out(targets), bars() as shown:
         pull = Pull(remote, shown.begin(where.name, size), force, resume)
         return pull.directory(where, entries, local, name)
 

@@ -52,7 +52,7 @@ def command(entity: str, words: tuple[str, ...], force: bool, resume: bool, as_j
         if words[-1] == STDIN:
             count, size = _send_stdin(remote, where, force, is_inside)
         else:
-            with hint_on_interrupt("run the same with `-c` to resume"):
+            with hint_on_interrupt(f"what was sent stays in {where}; run the same with `-c` to resume"):
                 count, size, where = _push(remote, where, Path(words[-1]), force, resume, is_inside)
     if as_json:
         output.show_json(Transfer(count, size, f"{where.domain}:{where.path}"))

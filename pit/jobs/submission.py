@@ -11,7 +11,7 @@ from pit.jobs.pack_upload import send
 from pit.snapshot.capture import WorktreeSnapshot
 from pit.snapshot.git_command import missing_object
 from pit.ui import output
-from pit.ui.progress import announce_if_slow
+from pit.ui.progress import announce_if_slow, hint_on_interrupt
 from pit_protocol.answers.jobs import JobRecord
 from pit_protocol.answers.snapshots import OfferAnswer
 from pit_protocol.problem import Problem
@@ -22,7 +22,8 @@ def submit(head: Head, submission: Submission) -> JobRecord:
     """Submit a job; returns its record."""
     try:
         # A retry has the same key: if only the answer was lost, the head finds the job.
-        return with_retry(lambda: head.submit(submission))
+        with hint_on_interrupt("the job may or may not have been accepted; check with `pit show jobs`"):
+            return with_retry(lambda: head.submit(submission))
     except Unreachable as problem:
         raise Problem(
             problem.code,
@@ -44,7 +45,8 @@ def ask(head: Head, worktree: WorktreeSnapshot) -> OfferAnswer:
 
 def bring(head: Head, worktree: WorktreeSnapshot) -> Snapshot:
     """Make sure that the head has or can fetch the whole snapshot; sends the missing objects."""
-    with ThreadPoolExecutor(1) as pool:
+    left = "no job was submitted; the head keeps what was sent for a day, and the next `pit run` goes on"
+    with hint_on_interrupt(left), ThreadPoolExecutor(1) as pool:
         notes = pool.submit(worktree.slow_notes)  # while the head works
         snapshot = _bring(head, worktree)
     for note in notes.result():

@@ -75,6 +75,9 @@ def test_the_code_comes_back_as_a_worktree(cluster: Cluster, dirty: int, tmp_pat
     place = tmp_path / "back"
     assert "a worktree at" in cluster.ok("checkout", str(dirty), str(place))
     assert contents(place) == before
+    shutil.rmtree(place)
+    assert "a worktree at" in cluster.ok("checkout", str(dirty), str(place))
+    assert contents(place) == before
     assert subprocess.check_output(["git", "status", "--porcelain"], cwd=place, text=True).strip() == status
 
 

@@ -267,3 +267,28 @@ def test_an_image_comes_from_the_option_or_from_the_project(
     assert pit_command("run", "x").exit_code == 0
     assert pit_command("run", "x", "--image", "debian:12").exit_code == 0
     assert [s["options"]["image"] for s in connected.submissions] == [None, "lab/torch:2.3", "debian:12"]
+
+
+@pytest.mark.parametrize(
+    ("step", "left"),
+    [
+        ("pit.jobs.submission.ask", "no job was submitted"),
+        ("pit.head.client.Head.submit", "the job may or may not have been accepted"),
+    ],
+)
+def test_an_interrupt_says_what_is_left(
+    connected: StubHead,
+    checkout: Path,
+    pit_command: Pit,
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+    left: str,
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(checkout)
+    monkeypatch.setattr(step, interrupt)
+    result = pit_command("run", "x", "-d", "true")
+    assert result.exit_code == 130
+    assert result.stderr.startswith(f"pit: interrupted\n{left}")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.client.conftest import Pit
+from tests.support.git_projects import git
 from tests.support.stubs.head import Fault, Handler, StubHead, cut, cut_without_length
 from tests.support.stubs.users import Answer
 
@@ -47,6 +48,15 @@ def test_the_archive_lands_beside_one(stored: StubHead, home: Path, pit_command:
     result = pit_command("download", "12")
     assert (result.exit_code, result.stdout) == (0, f"job-12.tar.gz: {len(ARCHIVE):,} bytes\n")
     assert (home / "job-12.tar.gz").read_bytes() == ARCHIVE
+
+
+def test_an_archive_in_the_project_is_no_part_of_it(
+    stored: StubHead, checkout: Path, pit_command: Pit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(checkout)
+    result = pit_command("download", "12")
+    assert result.stderr.startswith("pit: job-12.tar.gz is ignored by git and `pit run` from now on")
+    assert git(checkout, "status", "--porcelain") == ""
 
 
 @pytest.mark.parametrize("way", [whole_without_length, chunked(True)])

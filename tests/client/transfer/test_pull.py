@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pit.args.remote_path import RemotePath
+from pit.commands.pull import _copy
 from pit.head.files_api import DIRECTORY, FILE, Content, Entry, FilesApi
 from pit.transfer import local_files
 from pit.transfer.pull import SMALL, Pull, is_unfinished
@@ -15,6 +16,7 @@ from pit.transfer.push import _members
 from pit.ui.progress import Bar
 from pit_protocol.problem import Problem
 from pit_protocol.transport.tar_writer import sealed
+from tests.support.git_projects import git
 
 SOURCE = RemotePath("group:lab", "data")
 BIG = b"big " * (SMALL // 4 + 1)
@@ -252,3 +254,13 @@ def test_going_on_copies_a_file_that_differs_in_size_or_time(
     os.utime(target / "file", (1_500_000_000 + newer_s, 1_500_000_000 + newer_s))
     assert pull(remote, target, "resume") == (1, len(content))
     assert (target / "file").read_bytes() == content
+
+
+def test_a_pulled_directory_in_a_project_is_no_part_of_it(remote: DirectoryRemote, checkout: Path) -> None:
+    (remote.folder / "sub").mkdir()
+    (remote.folder / "sub" / "model").write_bytes(BIG)
+    (checkout / "data").mkdir()
+    for name, into in (("", checkout / "data"), ("keep", checkout)):
+        _copy(remote, SOURCE, remote.all_entries(), into, name, force=False, resume=False)
+    assert (checkout / "keep/sub/model").read_bytes() == (checkout / "data/sub/model").read_bytes() == BIG
+    assert git(checkout, "status", "--porcelain") == ""
