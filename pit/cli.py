@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 import click
+from click.utils import PacifyFlushWrapper
 
 from pit.exit_codes import Exit
 from pit_protocol import __version__
@@ -33,7 +34,7 @@ SECTIONS = {
         "pull": "Copy files from a data directory.",
         "push": "Copy files to a data directory.",
         "sync": "Copy new and changed files to a data directory.",
-        "restore": "Restore files from the trash.",
+        "restore": "Restore jobs, files and more from the trash.",
         "download": "Download a job's directory as a .tar.gz archive.",
         "mount": "Mount a data directory as a local file system.",
     },
@@ -103,6 +104,13 @@ class Pit(click.Group):
         kwargs.update(prog_name="pit", standalone_mode=False)
         try:
             code = super().main(*args, **kwargs)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            code = _leave_pipe()
+        except SystemExit:
+            if not isinstance(sys.stdout, PacifyFlushWrapper):  # click marks a broken pipe so
+                raise
+            code = _leave_pipe()
         except Exception as error:
             if self.debug:
                 import traceback
@@ -152,6 +160,13 @@ def _exit_at_once(code: int) -> NoReturn:
         with suppress(OSError):
             stream.flush()
     os._exit(code)
+
+
+def _leave_pipe() -> Exit:
+    """The reader of stdout, such as `head -1`, has seen enough: that is no error."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it at the end
+    return Exit.DONE
 
 
 def _explain(error: Exception) -> Exit:

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterable, Iterator
 
 import click
+from msgspec import UNSET
 
 from pit.args.env import render_differences
 from pit.args.options import complete_job, example, job_argument, job_number, json_option
@@ -13,32 +14,44 @@ from pit.head.latest import find_number
 from pit.login.session import open_head
 from pit.ui import output
 from pit.ui.documents import JobDiff
+from pit.ui.plural import plural
 from pit.ui.sanitize import sanitize, sanitize_log
-from pit_protocol.answers.jobs import JobRecord
+from pit.ui.tables import Column, Section
+from pit_protocol.answers.jobs import DiffStat, JobRecord
 from pit_protocol.job_options import OPTIONS
 
 SETTINGS = ("title", "user", "request")
 CODE = ("remote", "branch", "commit", "tree")
+COUNTS = (
+    Column("ADDED", right=True),
+    Column("REMOVED", right=True),
+    Column("FILE", flexible=True, importance=9),
+)
 COLOURS = ((b"+++", "1"), (b"---", "1"), (b"diff ", "1"), (b"@@", "36"), (b"+", "32"), (b"-", "31"))
 
 
-@click.command("diff", epilog=example("pit diff 190 191"))
+@click.command("diff", epilog=example("pit diff 190 191", "pit diff 190 --stat"))
 @job_argument(is_optional=True)
 @click.argument("other", type=job_number, required=False, shell_complete=complete_job)
+@click.option("--stat", "counts", is_flag=True, help="Only count the lines of each file.")
+@click.option("--binary", is_flag=True, help="Print binary files, too, so that `git apply` takes the patch.")
 @json_option
-def command(number: int, other: int | None, as_json: bool) -> Exit:
+def command(number: int, other: int | None, counts: bool, binary: bool, as_json: bool) -> Exit:
     """Show the uncommitted changes that job NUMBER, or your latest job, was submitted with.
 
     With OTHER, show everything that differs between the two jobs: settings, image, variables (of
-    secrets only the names), and each line of code. In a pipe the code is a patch for `git apply`.
+    secrets only the names), and each line of code. In a pipe the code is a patch for `git apply`, if
+    no binary file differs; such a file is one line without --binary.
     """
     with open_head() as head:
         number = find_number(head, number)
         other = None if other is None else find_number(head, other)
         settings = _settings(head, number, other) if other else {}
         variables = head.compare_variables(number, other) if other else None
+        stat = head.diff_stat(number, other) if counts else None
         if as_json:
-            output.show_json(JobDiff(number, other, settings, variables, _text(head, number, other)))
+            text = _text(head, number, other, binary) if stat is None else UNSET
+            output.show_json(JobDiff(number, other, settings, variables, text, stat or UNSET))
             return Exit.DONE
         lines = [
             f"# {name}: {sanitize(_plain(before))} -> {sanitize(_plain(after))}"
@@ -46,7 +59,8 @@ def command(number: int, other: int | None, as_json: bool) -> Exit:
         ] + (render_differences(variables) if variables else [])
         for line in lines:
             output.show(line)
-        if not _pass_on(_chunks(head, number, other)) and not lines:
+        has_some = _show_counts(stat) if stat else _pass_on(_chunks(head, number, other, binary))
+        if not has_some and not lines:
             same = (
                 f"jobs {number} and {other} do not differ" if other else f"all of job {number} was committed"
             )
@@ -70,13 +84,29 @@ def _asked(record: JobRecord) -> dict[str, object]:
     return {**asked, "image digest": ", ".join(ran) or None, **code, **variables}
 
 
-def _chunks(head: Head, number: int, other: int | None) -> Iterator[bytes]:
-    with head.diff(number, other) as response:
+def _chunks(head: Head, number: int, other: int | None, binary: bool) -> Iterator[bytes]:
+    with head.diff(number, other, binary=binary) as response:
         yield from head.chunks(response)
 
 
-def _text(head: Head, number: int, other: int | None) -> str:
-    return b"".join(_chunks(head, number, other)).decode("utf-8", "backslashreplace")
+def _text(head: Head, number: int, other: int | None, binary: bool) -> str:
+    return b"".join(_chunks(head, number, other, binary)).decode("utf-8", "backslashreplace")
+
+
+def _show_counts(stat: DiffStat) -> bool:
+    """Show how many lines of each file differ; whether there was anything."""
+    if not stat.files:
+        return False
+    rows = [
+        ("binary", "", sanitize(change.path))
+        if change.added is None
+        else (f"{change.added:,}", f"{change.removed:,}", sanitize(change.path))
+        for change in stat.changes
+    ]
+    output.show_table(COUNTS, [Section("", rows, stat.files - len(rows))])
+    lines = f"{plural(stat.added, 'line')} added, {stat.removed:,} removed"
+    output.show(f"{plural(stat.files, 'file')}, {lines}")
+    return True
 
 
 def _pass_on(chunks: Iterable[bytes]) -> bool:

@@ -10,7 +10,15 @@ import requests
 from pit.args.entities import Entity
 from pit.head.http_session import HeadSession
 from pit_protocol.answers.files import TrashEntry, TrashList, Upload, Usage
-from pit_protocol.answers.jobs import JobList, JobRecord, JobRemoved, LogBatch, Status, VariablesDiff
+from pit_protocol.answers.jobs import (
+    DiffStat,
+    JobList,
+    JobRecord,
+    JobRemoved,
+    LogBatch,
+    Status,
+    VariablesDiff,
+)
 from pit_protocol.answers.nodes import Alias, AliasList, Node, NodeAdded, NodeList, NodeRemoved
 from pit_protocol.answers.snapshots import MissingAnswer, OfferAnswer
 from pit_protocol.answers.users import (
@@ -201,10 +209,14 @@ class Head(HeadSession):
             yield response
 
     @contextmanager
-    def diff(self, number: int, to: int | None) -> Iterator[requests.Response]:
+    def diff(self, number: int, to: int | None, *, binary: bool) -> Iterator[requests.Response]:
         """The open response with a patch: a job's uncommitted changes, or its difference to another job."""
-        with self._stream(f"/jobs/{number}/diff", params={"to": to}) as response:
+        params = {"to": to, "binary": "yes" if binary else "no"}
+        with self._stream(f"/jobs/{number}/diff", params=params) as response:
             yield response
+
+    def diff_stat(self, number: int, to: int | None) -> DiffStat:
+        return self.ask(DiffStat, "GET", f"/jobs/{number}/diff", params={"to": to, "stat": "yes"})
 
     def compare_variables(self, number: int, to: int) -> VariablesDiff:
         return self.ask(VariablesDiff, "GET", f"/jobs/{number}/variables", params={"to": to})

@@ -3,7 +3,7 @@
 from msgspec import UNSET, Struct, UnsetType
 
 from pit_protocol.answers.files import PathName, TrashEntry
-from pit_protocol.answers.jobs import VariablesDiff
+from pit_protocol.answers.jobs import DiffStat, VariablesDiff
 from pit_protocol.answers.nodes import Node
 from pit_protocol.answers.snapshots import OfferAnswer
 
@@ -67,7 +67,8 @@ class JobDiff(Document, frozen=True):
     other: int | None
     settings: dict[str, tuple[object, object]]  # name -> value of each job
     variables: VariablesDiff | None
-    diff: str
+    diff: str | UnsetType
+    stat: DiffStat | UnsetType = UNSET
 
 
 class ClusterUp(Document, frozen=True):

@@ -102,6 +102,14 @@ def test_the_uncommitted_part_is_a_diff_that_git_applies(head: Head, anna: Perso
     assert (snapshot["dirty"], snapshot["diff_files"], snapshot["diff_added"]) == (True, 2, 1)
 
 
+def test_without_their_bytes_binary_files_are_one_line(head: Head, anna: Person, project: Project) -> None:
+    project.write("sub/b.bin", "\0changed")
+    number = run(head, anna, snapshot=project.snapshot(anna))
+    whole, short = (anna.get(f"/jobs/{number}/diff?binary={each}").data for each in ("yes", "no"))
+    assert b"GIT binary patch" in whole
+    assert short.splitlines()[-1] == b"Binary files a/sub/b.bin and b/sub/b.bin differ"
+
+
 def test_a_clean_project_has_no_diff(head: Head, anna: Person, project: Project) -> None:
     number = run(head, anna, snapshot=project.snapshot(anna))
     assert anna.get(f"/jobs/{number}/diff").data == b""

@@ -59,7 +59,8 @@ def diff(number: int) -> Response | DiffStat:
     other = _code(int(number_argument("to", 0))) if "to" in request.args else None
     if request.args.get("stat") == "yes":
         return code.stat(_sources(), _code(number), other)
-    return Response(code.patch(_sources(), _code(number), other), mimetype="text/x-diff")
+    binary = request.args.get("binary") != "no"
+    return Response(code.patch(_sources(), _code(number), other, binary=binary), mimetype="text/x-diff")
 
 
 @blueprint.get("/archive")

@@ -69,9 +69,9 @@ def archive(sources: Sources, code: Code) -> Iterator[bytes]:
     return _started(tree_tar.stream(git, snapshot.tree, large, locate))
 
 
-def patch(sources: Sources, code: Code, other: Code | None) -> Iterator[bytes]:
+def patch(sources: Sources, code: Code, other: Code | None, *, binary: bool) -> Iterator[bytes]:
     """Uncommitted changes, or the differences between two jobs, as a patch."""
-    return _started(diffs.patch(*_pair(sources, code, other)))
+    return _started(diffs.patch(*_pair(sources, code, other), binary=binary))
 
 
 def stat(sources: Sources, code: Code, other: Code | None) -> DiffStat:

@@ -27,9 +27,10 @@ def changes(git: Git, old: str, new: str) -> Iterator[Change]:
             yield Change(os.fsdecode(path), _count(added), _count(removed))
 
 
-def patch(git: Git, old: str, new: str) -> Iterator[bytes]:
-    """The difference between two trees as a patch that git can apply."""
-    return git.stream("diff-tree", "-r", "-p", "--binary", "--full-index", *PLAIN, old, new, "--")
+def patch(git: Git, old: str, new: str, *, binary: bool) -> Iterator[bytes]:
+    """The difference between two trees as a patch; with `binary`, git can apply it in any case."""
+    options = ("--binary", "--full-index") if binary else ("--full-index",)
+    return git.stream("diff-tree", "-r", "-p", *options, *PLAIN, old, new, "--")
 
 
 def _count(text: bytes) -> int | None:
