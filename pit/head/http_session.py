@@ -105,7 +105,10 @@ class HeadSession:
             body = None
         known = isinstance(body, dict) and "message" in body
         if response.status_code in (502, 503, 504):
-            return self._unreachable(str(body["message"]) if known else f"HTTP {response.status_code}")
+            if known:  # the head runs, but cannot do it now
+                message = f"the head at {self.connection.url} cannot do this now: {body['message']}"
+                return Unreachable(str(body.get("code")), message, str(body.get("hint") or "try again"))
+            return self._unreachable(f"HTTP {response.status_code}")
         if response.status_code == 401 and self.connection.token_file:
             return self._bad_token(has_expired=known and body.get("code") == "expired_token")
         if known:

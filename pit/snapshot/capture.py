@@ -136,14 +136,20 @@ class WorktreeSnapshot:
 
     def count_lines(self) -> int:
         """Uncommitted lines, added and deleted."""
-        if self.committed is None or self.committed == self.tree:
+        before = EMPTY_TREE if self._is_unborn else self.committed
+        if before is None or before == self.tree:
             return 0
         # A partial clone may lack the objects of files that are not checked out.
         options = ("--numstat", "--diff-filter=d") if self.repo.is_partial else ("--numstat",)
-        numbers = self.captured.scratch.run("diff-tree", *_EXACT, *options, self.committed, self.tree)
+        numbers = self.captured.scratch.run("diff-tree", *_EXACT, *options, before, self.tree)
         # A binary file has `-` in both columns.
         pairs = (line.split(b"\t", 2)[:2] for line in numbers.splitlines())
         return sum(int(number) for pair in pairs for number in pair if number.isdigit())
+
+    @property
+    def _is_unborn(self) -> bool:
+        """Whether this is a repository before its first commit."""
+        return self.repo.head is None and not isinstance(self.repo, PlainDirectory)
 
     def _base_tree(self, commit: str) -> str:
         return self.repo.line("rev-parse", "--verify", f"{commit}^{{tree}}")
@@ -163,6 +169,9 @@ def digest(path: Path) -> str:
 def _notes(captured: CapturedTree, include: Sequence[str]) -> Iterator[str]:
     if captured.unmerged:
         yield f"unresolved conflicts in {_names(captured.unmerged)}; sent with their conflict markers"
+    if captured.empty_submodules:
+        names = _names(captured.empty_submodules)
+        yield f"submodules not checked out arrive empty: {names}; `git submodule update --init` gets them"
     if captured.bare_pointers:
         count, names = len(captured.bare_pointers), _names(captured.bare_pointers)
         files = (

@@ -52,6 +52,7 @@ class CapturedTree:
     unmerged: tuple[bytes, ...]  # files with conflicts, captured with their conflict markers
     tags: bytes  # the tracked files, as `ls-files -v` prints them
     nested: dict[bytes, "CapturedTree"]  # submodules and nested repositories, by path
+    empty_submodules: tuple[bytes, ...] = ()  # that are not checked out
 
     def special_files(self) -> list[bytes]:
         """Pipes, sockets and devices beside captured files; they are left out."""
@@ -84,7 +85,8 @@ def capture_tree(
     changes = _changes(scratch, before, tree, staged.tags) if tree != before else []
     left_out = [change.path for change in changes if _is_secret(change, include)]
     scratch.remove_entries(left_out)
-    nested = _flatten(scratch, staged, changes, include)
+    empty: list[bytes] = []
+    nested = _flatten(scratch, staged, changes, include, empty)
     committed = _committed_tree(repo, scratch, staged.adjustments, nested) if repo.head else None
     return CapturedTree(
         scratch,
@@ -98,6 +100,7 @@ def capture_tree(
         _unmerged(staged.tags),
         staged.tags,
         nested,
+        (*empty, *_all_below(nested, "empty_submodules")),
     )
 
 
@@ -136,16 +139,24 @@ def _is_secret(change: Change, include: Sequence[str]) -> bool:
 
 
 def _flatten(
-    scratch: ScratchRepo, staged: Staged, changes: Sequence[Change], include: Sequence[str]
+    scratch: ScratchRepo,
+    staged: Staged,
+    changes: Sequence[Change],
+    include: Sequence[str],
+    empty: list[bytes],
 ) -> dict[bytes, CapturedTree]:
-    """Replace the commits of submodules and nested repositories in the index by their files."""
+    """Replace the commits of submodules and nested repositories in the index by their files.
+
+    A submodule that is not checked out stays an empty directory, and is added to `empty`.
+    """
     has_links = staged.may_have_submodules or any(change.mode == SUBMODULE for change in changes)
     paths = [entry.path for entry in scratch.entries() if entry.mode == SUBMODULE] if has_links else []
     nested: dict[bytes, CapturedTree] = {}
     for number, path in enumerate((*paths, *staged.nested)):
         top = Path(os.fsdecode(os.path.join(os.fsencode(scratch.repo.top), path)))  # noqa: PTH118
         if not _has_files(top):
-            continue  # a submodule that is not checked out stays an empty directory
+            empty.append(path)
+            continue
         directory = scratch.directory / f"nested-{number}"
         ignored = patterns_below(scratch.ignored, path)
         prefix = f"{os.fsdecode(path)}/"

@@ -39,6 +39,13 @@ from pit_server.wakeups import CODE_GC, DATA_GC, NODE_WATCH, PREPARER, SCHEDULER
 
 log = logging.getLogger(__name__)
 RETRY_AFTER_S = 2
+DATABASE_BUSY = Problem("database_busy", "the head's database does not answer", "try again", status=503)
+DATABASE_FULL = Problem(
+    "database_full",
+    "the disk of the head's database is full",
+    "free some space on the head's machine, or ask its admin to",
+    status=503,
+)
 
 
 def create_head(settings: Settings) -> Head:
@@ -138,12 +145,11 @@ def _http_error(error: HTTPException) -> Response:
 
 def _database_error(error: DBAPIError) -> Response:
     head: Head = current_app.extensions["pit"]
-    if "full" in str(error.orig):
+    is_full = "full" in str(error.orig) or "No space left" in str(error.orig)
+    if is_full:
         head.quotas.set_disk_full(True)
-    log.warning("the database is busy or unreachable: %s", error.orig)
-    response = _problem(
-        Problem("database_busy", "the head's database does not answer", "try again", status=503)
-    )
+    log.warning("the database is %s: %s", "full" if is_full else "busy or unreachable", error.orig)
+    response = _problem(DATABASE_FULL if is_full else DATABASE_BUSY)
     response.headers["Retry-After"] = str(RETRY_AFTER_S)
     return response
 

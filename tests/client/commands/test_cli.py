@@ -1,6 +1,7 @@
 """The frame around all commands: help, exit codes, sentences instead of tracebacks, a fast start."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from pit.args.unknown_words import FOREIGN_COMMANDS
 from pit.cli import ALIASES, COMMANDS, SECTIONS
 from pit.cli import pit as group
+from pit_protocol.problem import Problem
 from tests.client.conftest import Pit
 from tests.support.stubs.head import Handler, Server, StubHead
 from tests.support.stubs.users import Answer
@@ -225,3 +227,25 @@ def test_a_machine_without_git_is_told_so(
     command = [sys.executable, "-m", "pit", "run", "x"]
     done = subprocess.run(command, env={**pit_env, "PATH": str(tmp_path)}, capture_output=True, text=True)
     assert (done.returncode, done.stderr.splitlines()[0]) == (1, "pit: git is not installed on this machine")
+
+
+def test_a_head_that_runs_but_cannot_answer_is_not_called_away(connected: StubHead, pit_command: Pit) -> None:
+    full = Problem("database_full", "the disk of the head's database is full", "free some space", status=503)
+    answer = (503, full.to_json())
+    connected.misbehave("GET", "/nodes", *[lambda handler, _: handler.send(answer)] * 9)
+    result = pit_command("show", "nodes")
+    assert (result.exit_code, result.stderr) == (
+        1,
+        f"pit: the head at {connected.url} cannot do this now: the disk of the head's database is full\n"
+        "free some space\n",
+    )
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as pipe:
+        done = subprocess.run(
+            [sys.executable, "-m", "pit", "--help"], stdout=pipe, stderr=subprocess.PIPE, check=False
+        )
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -273,6 +273,24 @@ def test_conflicts_are_reported(checkout: Path, tmp_path: Path) -> None:
     assert "unresolved conflicts in model.py" in take_snapshot(checkout, tmp_path).notes[0]
 
 
+def test_submodules_that_are_not_checked_out_are_mentioned(checkout: Path, tmp_path: Path) -> None:
+    top = STATES["submodule_not_checked_out"](checkout)
+    assert top
+    assert take_snapshot(top, tmp_path).notes == [
+        "submodules not checked out arrive empty: lib; `git submodule update --init` gets them"
+    ]
+
+
+def test_before_the_first_commit_every_line_counts(checkout: Path, tmp_path: Path) -> None:
+    top = tmp_path / "new"
+    top.mkdir()
+    git(top, "init", "-q")
+    (top / "a").write_text("one\ntwo\n")
+    (top / "b").write_text("three\n")
+    git(top, "add", "a")
+    assert take_snapshot(top, tmp_path).count_lines() == 3
+
+
 class TestLfs:
     """Git LFS pointers; git-lfs itself is not needed."""
 

@@ -2,12 +2,14 @@
 
 import hashlib
 import resource
+import sqlite3
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from pit_protocol.beat import Beat, Hello, Inventory, Resource
 from pit_protocol.wire import to_json
@@ -173,3 +175,14 @@ def test_a_chunk_before_the_beginning_is_not_stored(
     worker.send(Beat(worker.epoch, "b", 0, chunks=(head,)), [body])
     assert worker.orders()[process].log_size == 0
     assert "def" not in [line["text"] for line in anna.log(number)["lines"]]
+
+
+@ONE_DATABASE
+def test_a_full_database_is_named_as_such(anna: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OperationalError("INSERT", {}, sqlite3.OperationalError("database or disk is full"))
+
+    monkeypatch.setattr("pit_server.api.routes.me.accounts.records", fail)
+    answer = anna.get("/me")
+    assert (answer.status_code, answer.json["code"]) == (503, "database_full")
+    assert "free some space" in answer.json["hint"]

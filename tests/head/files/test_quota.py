@@ -212,6 +212,18 @@ class TestFullDisk:
         assert caplog.records[-1].getMessage() == "the disk has space again"
 
 
+def test_the_reserve_is_made_again_once_there_is_space(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path / "home", reserve_mib=1)
+    head = create_head(settings)
+    head.quotas.require_disk_space()
+    assert (settings.home / "reserve").exists()
+    head.quotas.set_disk_full(True)
+    assert not (settings.home / "reserve").exists()
+    head.quotas.set_disk_full(False)
+    assert (settings.home / "reserve").stat().st_blocks * 512 >= MIB
+    head.database.dispose()
+
+
 def test_the_reserve_is_laid_by_and_given_up(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path / "home", reserve_mib=1)
     head = create_head(settings)

@@ -114,6 +114,7 @@ class Quotas:
 
     def require_disk_space(self, size: int = 0) -> None:
         """Raise a Problem if the disk is nearly full. Reading and reports of nodes are not affected."""
+        self.fill_reserve_file()
         free, total = self.free()
         minimum = total * self._settings.min_free_percent / 100
         if free - size < minimum:
@@ -135,8 +136,11 @@ class Quotas:
         size = self._settings.reserve_mib * MIB
         reserve = self._settings.home / RESERVE_FILE
         if size and not reserve.exists() and self.free()[0] > 10 * size:
-            with reserve.open("wb") as file:
-                os.posix_fallocate(file.fileno(), 0, size)
+            try:
+                with reserve.open("wb") as file:
+                    os.posix_fallocate(file.fileno(), 0, size)
+            except OSError:  # the disk filled up meanwhile
+                reserve.unlink(missing_ok=True)
 
     def set_disk_full(self, is_full: bool) -> None:
         """Note whether writes of nodes find no space; log each change, and delete the reserve file."""
@@ -148,6 +152,8 @@ class Quotas:
             log.error("the disk is full: job output stays on the nodes until there is space")
         elif before and not is_full:
             log.warning("the disk has space again")
+        if not is_full:
+            self.fill_reserve_file()
 
     def release_reserve_file(self) -> bool:
         """Delete the reserve file, so that beats and job ends can be stored; False if it is gone already."""
