@@ -9,7 +9,6 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 import click
-from click.utils import PacifyFlushWrapper
 
 from pit.exit_codes import Exit
 from pit_protocol import __version__
@@ -101,6 +100,7 @@ class Pit(click.Group):
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Run the command and exit with an `Exit` code."""
         self.debug = False
+        stdout = sys.stdout
         kwargs.update(prog_name="pit", standalone_mode=False)
         try:
             code = super().main(*args, **kwargs)
@@ -108,7 +108,7 @@ class Pit(click.Group):
         except BrokenPipeError:
             code = _leave_pipe()
         except SystemExit:
-            if not isinstance(sys.stdout, PacifyFlushWrapper):  # click marks a broken pipe so
+            if sys.stdout is stdout:  # click replaces it if the pipe is broken
                 raise
             code = _leave_pipe()
         except Exception as error:
