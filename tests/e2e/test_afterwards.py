@@ -163,6 +163,18 @@ def test_the_second_run_of_the_same_state_sends_next_to_nothing(cluster: Cluster
     assert "with 0" not in third["reason"]
 
 
+def test_a_removed_job_comes_back_whole(cluster: Cluster, dirty: int, tmp_path: Path) -> None:
+    cluster.wait(dirty)
+    log, code = cluster.ok("log", str(dirty)), contents(cluster.project.path)
+    told = cluster.ok("rm", str(dirty))
+    assert told.startswith(f"job:{dirty} is in the trash for 30 days; `pit restore ")
+    assert cluster.pit("log", str(dirty)).code == 1
+    assert cluster.ok("restore", f"job:{dirty}") == f"job:{dirty} is back\n"
+    assert cluster.ok("log", str(dirty)) == log
+    cluster.ok("checkout", str(dirty), str(tmp_path / "back"), "--plain")
+    assert contents(tmp_path / "back") == code
+
+
 class TestLargeFiles:
     @pytest.fixture
     def lfs(self, cluster: Cluster) -> Cluster:
