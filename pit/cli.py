@@ -180,12 +180,10 @@ def _explain(error: Exception) -> Exit:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
         return Exit.USAGE
-    if isinstance(error, click.NoSuchOption):
-        from pit.args.unknown_words import unknown_option
-
-        error = unknown_option(error)
     if isinstance(error, click.ClickException):
-        note(_usage_sentence(error), _usage_hint(error))
+        from pit.args.usage_errors import explain
+
+        note(*explain(error))
         return Exit.USAGE
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
@@ -193,17 +191,3 @@ def _explain(error: Exception) -> Exit:
         return Exit.PROBLEM
     note(f"internal error: {type(error).__name__}: {error}", "`pit --debug …` shows the traceback")
     return Exit.PROBLEM
-
-
-def _usage_sentence(error: click.ClickException) -> str:
-    # Messages of our own types are complete; click would prefix them with "Invalid value".
-    own = isinstance(error, click.BadParameter) and not isinstance(error, click.MissingParameter)
-    text = (error.message if own else error.format_message()).rstrip(".")
-    return text[:1].lower() + text[1:]
-
-
-def _usage_hint(error: click.ClickException) -> str:
-    if hint := getattr(error, "hint", ""):  # of a UsageProblem
-        return str(hint)
-    context = error.ctx if isinstance(error, click.UsageError) else None
-    return f"`{context.command_path} --help` shows its usage" if context else ""

@@ -23,6 +23,19 @@ def parse(text: str) -> Request:
     return _reader().read(text)
 
 
+def corrected(error: RequestError) -> RequestError:
+    """The error with the request that was probably meant, if there is one; parses several guesses."""
+    from pit_grammar.corrections import corrections
+
+    for why, text in corrections(error.text):
+        try:
+            parse(text)
+        except RequestError:
+            continue
+        return RequestError(error.text, error.column, f"{why}: write {text}", error.expected, text)
+    return error
+
+
 @cache
 def _reader() -> "Reader":
     # Imported here, because Lark takes tens of milliseconds to import and most commands parse no request.

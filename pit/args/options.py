@@ -45,6 +45,11 @@ def job_number(text: str) -> int:
     number = text.removeprefix("job:")
     if number == LAST:
         return LATEST
+    if re.fullmatch(r"[0-9]+-[0-9]+", number):
+        first = number.partition("-")[0]
+        raise UsageProblem(
+            f"{text!r} is several jobs, and this takes one", f"write one number, such as {first}"
+        )
     if not re.fullmatch(r"[0-9]{1,10}", number) or not 0 < int(number) <= MAX_NUMBER:
         raise UsageProblem(
             f"{text!r} is not a job number",

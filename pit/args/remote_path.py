@@ -5,9 +5,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-import click
-
 from pit.args.options import LAST, MAX_NUMBER
+from pit.args.usage_problem import UsageProblem
 from pit.ui.sanitize import sanitize
 from pit_protocol.paths import quote_path
 
@@ -58,12 +57,12 @@ def parse_remote_path(entity: str, path: str | None = None) -> RemotePath:
     """Parse `190`, `home`, `group:lab` and so on; the path is separate or part of the word: `home:data/x`."""
     match = _REMOTE_PATH.fullmatch(entity)
     if match is None or not _is_job(match["job"]):
-        raise click.UsageError(f"{entity!r} is not a data directory; write {FORMS}")
+        raise UsageProblem(f"{entity!r} is not a data directory", f"write {FORMS}")
     domain = match["fixed"] or match["named"] or f"job:{match['job'].lstrip('0')}"
     joined = "/".join(filter(None, (match["path"], path)))
     names = [name for name in joined.split("/") if name not in ("", ".")]
     if ".." in names:
-        raise click.UsageError(f"{joined!r} leads out of {domain}")
+        raise UsageProblem(f"{joined!r} leads out of {domain}", f"write a path below {domain}, without ..")
     return RemotePath(domain, "/".join(names))
 
 

@@ -9,6 +9,7 @@ from msgspec import UNSET
 from pit.args.entities import COLLECTIONS, Entity, is_entity, parse_entities
 from pit.args.options import example, json_option
 from pit.args.remote_path import FIXED_DOMAINS, RemotePath, is_domain, is_remote_path, parse_remote_path
+from pit.args.usage_problem import UsageProblem
 from pit.commands.ls import find
 from pit.commands.restore import find_in_trash, parse_trash_id
 from pit.exit_codes import Exit
@@ -72,9 +73,14 @@ def command(
         return _remove_files(files, asks, purges and _may_purge(entities, yes), as_json)
     targets = parse_entities(entities, tuple(COLLECTIONS))
     if (drains or is_lost) and any(target.kind != "node" for target in targets):
-        raise click.UsageError(f"{'--drain' if drains else '--lost'} is for nodes")
+        raise UsageProblem(
+            f"{'--drain' if drains else '--lost'} is for nodes", "leave it out for anything else"
+        )
     if drains and is_lost:
-        raise click.UsageError("--drain and --lost exclude each other")
+        raise UsageProblem(
+            "--drain and --lost exclude each other",
+            "--drain waits for the processes of a node, --lost is for one that will not come back",
+        )
     if purges and (foreign := [target for target in targets if target.kind not in (*TRASHED, "trash")]):
         raise click.UsageError(f"--purge is for jobs, users, groups and files, not for {foreign[0]}")
     purges = purges or any(target.kind == "trash" for target in targets)

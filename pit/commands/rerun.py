@@ -10,14 +10,13 @@ from msgspec.structs import replace
 from pit.args.env import secret_option
 from pit.args.job_options import job_options
 from pit.args.options import example, job_argument, json_option, quiet_option
+from pit.args.run_mistakes import parse_request
 from pit.commands.run import accepted, take_snapshot
 from pit.exit_codes import Exit
 from pit.head.latest import find_number
 from pit.jobs.submission import bring, submit
 from pit.login.session import open_head
 from pit.snapshot.repository import Repository
-from pit_grammar import RequestError, parse
-from pit_protocol.problem import Problem
 from pit_protocol.submission import Snapshot, Submission
 from pit_protocol.variables import check_job_variables
 
@@ -50,11 +49,7 @@ def command(
     --secret add or replace variables. To rerun another user's job, give all of its secrets anew.
     """
     if request is not None:
-        try:
-            request = str(parse(request))
-        except RequestError as error:
-            sentence, _, rest = str(error).partition("\n")
-            raise Problem("bad_request", sentence, rest) from error
+        request = parse_request(request)
     check_job_variables(given.get("env", {}), secrets)
     with open_head() as head:
         number = find_number(head, number)

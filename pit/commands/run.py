@@ -1,5 +1,6 @@
 """`pit run`: submit the project in the current directory as a job."""
 
+import shlex
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import click
 from pit.args.env import secret_option
 from pit.args.job_options import job_options
 from pit.args.options import example, json_option, quiet_option
+from pit.args.run_mistakes import RunCommand, looks_like_commands, meant_kind, parse_request
 from pit.args.venv import list_files, venv_option, venv_options
 from pit.exit_codes import Exit
 from pit.head.client import Head
@@ -27,7 +29,6 @@ from pit.snapshot.repository import Repository
 from pit.text_files import read_text
 from pit.ui import output, render
 from pit.ui.progress import announce_if_slow
-from pit_grammar import RequestError, parse
 from pit_protocol.answers.jobs import JobRecord
 from pit_protocol.job_options import JobOptions
 from pit_protocol.problem import Problem
@@ -40,7 +41,9 @@ IMAGE_FILE = ".pitimage.txt"
 DEFAULT_REQUEST = "[]"
 
 
-@click.command("run", epilog=example("pit run \"First light\" '[2:gtx1070]' -d 'nvidia-smi; env' -l"))
+@click.command(
+    "run", cls=RunCommand, epilog=example("pit run \"First light\" '[2:gtx1070]' -d 'nvidia-smi; env' -l")
+)
 @click.argument("title")
 @click.argument("request", required=False)
 @job_options()
@@ -84,7 +87,7 @@ def command(
     secrets (.env, *.pem, id_rsa …) unless --include names them. -l with --json prints the job's record,
     then its log lines, then its record when it has ended.
     """
-    parsed = _parse_request(request, "") if request is not None else None
+    parsed = parse_request(request, title=title) if request is not None else None
     project = PlainDirectory(Path.cwd()) if archive else Repository.find(Path.cwd())
     if is_dry:
         with take_snapshot(project, include, with_remote=not bundle) as worktree:
@@ -94,7 +97,7 @@ def command(
     given |= venv_options(project.top, given, wants_venv)
     options = JobOptions(**{"image": _default_image(project), **given})
     if options.command is None:
-        _check_compute(project)
+        _check_compute(project, title)
     check_job_variables(options.env, secrets)
     asked = parsed or _default_request(project)
     with open_head() as head, take_snapshot(project, include, with_remote=not bundle) as worktree:
@@ -107,7 +110,12 @@ def command(
             options=find_options(head, options),
             variables=secrets,
         )
-        record = submit(head, submission)
+        try:
+            record = submit(head, submission)
+        except Problem as problem:
+            if problem.code != "cannot_be_fulfilled" or not (hint := meant_kind(asked)):
+                raise
+            raise Problem(problem.code, problem.message, hint, status=problem.status) from problem
         return accepted(head, record, follow=follow, quiet=quiet, as_json=as_json)
 
 
@@ -151,20 +159,11 @@ def _follow(head: Head, number: int, as_json: bool) -> Exit:
 def _default_request(project: Repository) -> str:
     path = project.top / REQUEST_FILE
     text = (read_text(path) or "").strip()
-    return _parse_request(text, f"{path}: ") if text else DEFAULT_REQUEST
+    return parse_request(text, f"{path}: ") if text else DEFAULT_REQUEST
 
 
 def _default_image(project: Repository) -> str | None:
     return (read_text(project.top / IMAGE_FILE) or "").strip() or None
-
-
-def _parse_request(text: str, where: str) -> str:
-    """The request in its canonical form."""
-    try:
-        return str(parse(text))
-    except RequestError as error:
-        sentence, _, rest = str(error).partition("\n")
-        raise Problem("bad_request", f"{where}{sentence}", rest) from error
 
 
 def _checked_title(title: str) -> str:
@@ -186,10 +185,12 @@ def _check_files(worktree: WorktreeSnapshot, options: JobOptions) -> None:
             )
 
 
-def _check_compute(project: Repository) -> None:
+def _check_compute(project: Repository, title: str) -> None:
     if not (project.top / COMPUTE_FILE).is_file():
         raise Problem(
             "no_compute",
             f"there is no {COMPUTE_FILE} in {project.top}",
-            "write one (bash, run by every process), or give commands with -d",
+            f"write `pit run TITLE -d {shlex.quote(title)}`"
+            if looks_like_commands(title)
+            else "write one (bash, run by every process), or give commands with -d",
         )

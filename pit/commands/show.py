@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from pit.args.entities import check_name
+from pit.args.entities import COLLECTIONS, check_name
 from pit.args.options import LAST, complete_job, example, job_number, json_option
+from pit.args.usage_problem import UsageProblem
 from pit.connect.connection import find_connection
 from pit.exit_codes import Exit
 from pit.head.client import Head, Params
@@ -100,7 +101,7 @@ def _show_record(what: str, as_json: bool, **details: bool) -> None:
     is_job = what[:1].isdecimal() or what == LAST
     kind, _, name = f"job:{what}".partition(":") if is_job else what.partition(":")
     if kind not in RECORDS:
-        raise click.UsageError(f"there is no {what!r} to show; there are {', '.join(CHOICES)}")
+        raise _unknown(what, kind, name)
     if kind == "job":
         number = job_number(name)
         with open_head() as head:
@@ -111,6 +112,14 @@ def _show_record(what: str, as_json: bool, **details: bool) -> None:
     check_name(kind, name)
     with open_head() as head:
         RECORDS[kind](head, name, as_json)
+
+
+def _unknown(what: str, kind: str, name: str) -> UsageProblem:
+    one = next((singular for singular, plural in COLLECTIONS.items() if plural == kind), "")
+    message = f"there is no {what!r} to show"
+    if one and name:
+        return UsageProblem(message, f"write {one}:{name} for one, {kind} for all")
+    return UsageProblem(message, f"there are {', '.join(CHOICES)}")
 
 
 def _show_connect(as_json: bool) -> None:

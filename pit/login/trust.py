@@ -22,10 +22,10 @@ UNKNOWN_ISSUER = (18, 19, 20, 21)
 def establish_trust(place: str, pin: str | None) -> Address:
     """The address for a URL or FILE, with the certificate to pin if one is needed."""
     if "://" not in place:
-        if pin:
-            raise Problem("pin_and_file", f"{place} has its certificates", "leave --pin away, or give a URL")
         if not Path(place).is_file():
             raise Problem("bad_place", f"{place!r} is neither a URL nor a file", f"write https://{place}")
+        if pin:
+            raise Problem("pin_and_file", f"{place} has its certificates", "leave --pin away, or give a URL")
         return _checked(read_connect_file(Path(place)).address)
     url = parse_url(place)
     if pin:

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from pit_grammar import RequestError, parse
+from pit_grammar import RequestError, corrected, parse
 
 
 def error_of(text: str) -> RequestError:
@@ -49,6 +49,53 @@ SYNTAX = {
 def test_a_syntax_error_has_its_column_and_what_was_expected(text: str) -> None:
     error = error_of(text)
     assert (error.column, error.message, error.expected) == SYNTAX[text]
+
+
+CORRECTED = {
+    "": "[]",
+    "2": "2:[]",
+    "5-2": "2-5:[]",
+    "-1:[]": "1:[]",
+    "[16G:mem]": "[16:mem]",
+    "[16 GiB : mem]": "[16:mem]",
+    "[512M:mem]": "[0.5:mem]",
+    "[4:cpu,16G]": "[4:cpu,16:mem]",
+    "[mem=16G]": "[16:mem]",
+    "[500m:cpu]": "[0.5:cpu]",
+    "[gpu=2]": "[2:gpu]",
+    "[gpu:2,cpu:4,mem:16G]": "[2:gpu,4:cpu,16:mem]",
+    "a100": "[a100]",
+    "gpu@n0": "[gpu]@n0",
+    "(2:a100)": "[2:a100]",
+    "2 x [a100]": "2:[a100]",
+    "2[a100]": "2:[a100]",
+    "[2 a100]": "[2:a100]",
+    "[2*a100]": "[2:a100]",
+    "[4,cpu]": "[4:cpu]",
+    "[GTX 1070]": "[GTX1070]",
+    "[a,]": "[a]",
+    "[a100": "[a100]",
+    "[.5:cpu]": "[0.5:cpu]",
+    "[] []": "[],[]",
+    "[gpu]+[cpu]": "[gpu],[cpu]",
+    "[[gpu]]": "[gpu]",
+    "[2:[gpu]]": "2:[gpu]",
+    "@n0": "[]@n0",
+    "[3090]": "[gpu]",
+}
+
+
+@pytest.mark.parametrize("text", CORRECTED)
+def test_a_common_mistake_is_answered_with_what_was_meant(text: str) -> None:
+    error = corrected(error_of(text))
+    assert error.message.endswith(f": write {CORRECTED[text]}")
+    assert (error.text, error.column) == (text, error_of(text).column)
+    assert error.example == CORRECTED[text]
+
+
+@pytest.mark.parametrize("text", ["[é]", "1:1:1", "[]@", "[" * 4000, "1:" * 2000])
+def test_without_a_good_guess_the_error_stays_as_it_is(text: str) -> None:
+    assert str(corrected(error_of(text))) == str(error_of(text))
 
 
 NINES = "9" * 4000

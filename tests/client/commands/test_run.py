@@ -239,7 +239,7 @@ class TestRefusals:
     ) -> None:
         result = pit_command("run", "x", "2:[a100")
         assert result.exit_code == 1
-        assert result.stderr.startswith("pit: the request ends too early\n  2:[a100\n         ^\n")
+        assert result.stderr.startswith('pit: "]" is missing: write 2:[a100]\n  2:[a100\n         ^\n')
 
     def test_a_wrong_request_file_is_named(
         self, connected: StubHead, checkout: Path, pit_command: Pit

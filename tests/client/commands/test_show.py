@@ -158,7 +158,7 @@ def test_json_is_the_answer_of_the_head(connected: StubHead, pit_command: Pit, w
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["planet:mars"], "there is no 'planet:mars' to show; there are me, users"),
+        (["planet:mars"], "there is no 'planet:mars' to show\nthere are me, users"),
         (["token:7"], "there is no 'token:7' to show"),
         (["user:"], "user: has no name"),
         (["node:.."], "'..' is not a valid node name"),

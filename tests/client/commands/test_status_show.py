@@ -284,4 +284,4 @@ class TestShow:
     def test_an_unknown_word_is_a_usage_error(self, connected: StubHead, pit_command: Pit) -> None:
         result = pit_command("show", "everything")
         assert result.exit_code == 2
-        assert result.stderr.startswith("pit: there is no 'everything' to show; there are me, users, groups")
+        assert result.stderr.startswith("pit: there is no 'everything' to show\nthere are me, users, groups")

@@ -38,7 +38,12 @@ class Place:
         """Raise a Problem unless the caller may write here."""
         if not self.may_write:
             who = "the running job" if self.name.startswith("job:") else "the admin of the head's machine"
-            raise Problem("read_only", f"{self.name}: only {who} may write here", status=403)
+            raise Problem(
+                "read_only",
+                f"{self.name}: only {who} may write here",
+                "`pit push home` and `pit push group:NAME` copy to where jobs can read",
+                status=403,
+            )
 
 
 def find(session: Session, caller: Caller, data: DataRoot, name: str) -> Place:

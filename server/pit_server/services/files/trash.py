@@ -140,7 +140,7 @@ def _find(session: Session, caller: Caller, data: DataRoot, number: int) -> Disc
         raise Problem(
             "no_such_trash",
             f"there is no entry {number} in the trash",
-            "`pit show trash`",
+            "`pit show trash` lists them",
             status=404,
         )
     return row
