@@ -80,7 +80,7 @@ class Venv:
         digest = hashlib.sha256()
         python = f"{self.release} {Path(self.python).resolve()}" if self.python else f"uv {self.version}"
         settings = sorted(f"{k}={v}" for k, v in os.environ.items() if k.startswith(("UV_", "PIP_")))
-        for text in ("1", self.file, image, python, os.uname().machine, *settings):
+        for text in ("1", self.file, image, python, os.uname().machine, str(self.folder), *settings):
             digest.update(f"{len(text.encode())} {text}\n".encode())
         for file in self._list_files():
             content = file.read_bytes()
