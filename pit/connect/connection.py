@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pit.connect.connect_files import CONNECT_FILE, ConnectFile, get_home_file, get_project_file
 from pit.connect.head_address import Address
-from pit.connect.token_store import get_account, is_token, user_file
+from pit.connect.token_store import Account, get_account, is_token, user_file
 from pit.local import local_cluster
 from pit.text_files import read_text
 from pit_protocol.problem import Problem
@@ -49,14 +49,18 @@ def find_connection(start: Path | None = None) -> Connection:
 
 def connect_to(address: Address, source: Path | None = None) -> Connection:
     """A connection with the stored token for exactly that head, if there is one."""
-    account = get_account(address.keys)
+    account = find_account(address)
     token, token_file = (account.token, user_file()) if account else (None, None)
     return Connection(address.url, source, token, token_file, certificates=address.certificates)
 
 
+def find_account(address: Address) -> Account | None:
+    return get_account(address.keys) or (get_account(address.old_keys) if address.old_keys else None)
+
+
 def is_trusted(project: ConnectFile, home: ConnectFile | None) -> bool:
     """Whether the user knows the head of a project: by an account, or as the home's head."""
-    if get_account(project.address.keys):
+    if find_account(project.address):
         return True
     return home is not None and set(project.address.keys) <= set(home.address.keys)
 

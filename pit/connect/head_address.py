@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from pit_protocol.hosts import is_loopback
 from pit_protocol.problem import Problem
-from pit_protocol.transport.pinning import list_certificates, pin_of, pinned_context
+from pit_protocol.transport.pinning import list_certificates, old_pin_of, pin_of, pinned_context
 
 MOST_CERTIFICATES = 2  # the current one and its successor
 _HOST = re.compile(r"[a-z0-9._:-]+")
@@ -27,6 +27,11 @@ class Address:
     def keys(self) -> tuple[str, ...]:
         """What tokens for this head are stored under: its pins, else its URL."""
         return self.pins or (self.url,)
+
+    @property
+    def old_keys(self) -> tuple[str, ...]:
+        """What pit 0.1 stored tokens under."""
+        return tuple(map(old_pin_of, self.certificates))
 
     @property
     def text(self) -> str:

@@ -12,10 +12,12 @@ from pit_protocol import API_PREFIX
 from pit_protocol.hosts import is_loopback
 from pit_protocol.problem import Problem
 from pit_protocol.transport.tls import explain, get_verify_code, secure
+from pit_protocol.version_check import HEADER, HEADERS, check_protocol
 from pit_protocol.wire import decode
 
 CONNECT_S = 5.0
 ANSWER_S = 30.0  # on top of the time that the head was asked to hold its answer
+MISDIRECTED = "misdirected"  # refused before the head looks at the version
 T = TypeVar("T")
 
 
@@ -37,6 +39,7 @@ class HeadSession:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self._session = requests.Session()
+        self._session.headers.update(HEADERS)
         # An `auth` of our own also keeps requests from taking a password out of ~/.netrc.
         self._session.auth = self._authorize
         if connection.url.startswith("https:"):
@@ -71,6 +74,7 @@ class HeadSession:
         try:
             return decode(kind, response.content)
         except Problem as problem:
+            check_protocol(response.headers.get(HEADER), "head", "client")
             raise self._foreign(response, problem.message) from problem
 
     def call(
@@ -112,7 +116,10 @@ class HeadSession:
         if response.status_code == 401 and self.connection.token_file:
             return self._bad_token(has_expired=known and body.get("code") == "expired_token")
         if known:
-            return Problem.from_json({**body, "status": response.status_code})
+            problem = Problem.from_json({**body, "status": response.status_code})
+            if problem.code != MISDIRECTED:
+                check_protocol(response.headers.get(HEADER), "head", "client")
+            return problem
         return self._foreign(response)
 
     def _bad_token(self, *, has_expired: bool) -> Problem:

@@ -11,7 +11,7 @@ from pit.head.http_session import CONNECT_S, Insecure, Unreachable
 from pit.login.dialog import check_head
 from pit.ui import output, prompt
 from pit_protocol.problem import Problem
-from pit_protocol.transport.pinning import PIN, fetch_certificate, pin_of
+from pit_protocol.transport.pinning import PIN, fetch_certificate, has_pin, pin_of
 
 HTTPS_PORT = 443
 # OpenSSL's numbers for a certificate that is valid but signed by no known CA. An expired one, or
@@ -44,7 +44,7 @@ def _pinned(url: str, pin: str) -> Address:
     if not PIN.fullmatch(pin):
         raise Problem("bad_pin", f"{pin!r} is no pin", "write sha256: and 64 hexadecimal digits")
     certificate = _fetch(url)
-    if pin_of(certificate) != pin:
+    if not has_pin(certificate, pin):
         raise _another(url, f"shows {pin_of(certificate)}, not {pin}")
     return _checked(Address(url, (certificate,)))
 

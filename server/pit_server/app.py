@@ -14,6 +14,7 @@ from pit_protocol.problem import Problem
 from pit_server.api import BLUEPRINTS
 from pit_server.api.http.flask_app import Application
 from pit_server.api.http.guard import check_access, end_request
+from pit_server.api.http.protocol_check import check_request, mark_answer
 from pit_server.api.http.traffic import make_classifier
 from pit_server.background import loop
 from pit_server.background.code_gc import CodeGc
@@ -112,7 +113,9 @@ def create_app(head: Head) -> Flask:
     app = Application("pit_server", static_folder=None)
     app.json.sort_keys = False  # type: ignore[attr-defined]
     app.extensions["pit"] = head
+    app.before_request(check_request)
     app.before_request(check_access)
+    app.after_request(mark_answer)
     app.teardown_request(end_request)
     app.wsgi_app = DispatcherMiddleware(app.wsgi_app, {MOUNT: DavApp(head)})  # type: ignore[method-assign]
     if head.settings.proxies:

@@ -115,7 +115,7 @@ def _log_address(settings: Settings) -> None:
     log.info("this head is %s", tls.find_url(settings))
     host_check.list_set(settings)
     if pin := tls.get_pin(settings):
-        log.info("its certificate is %s", pin)
+        log.info("its fingerprint is %s", pin)
     elif not tls.is_on_loopback(settings):
         log.warning(
             "tls is off and tokens are sent in plain text: only a proxy with TLS may reach %s", settings.bind

@@ -2,26 +2,38 @@
 
 import fcntl
 import ipaddress
+import logging
 import os
 import socket
 import ssl
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from pit_protocol.atomic_file import write_atomic
 from pit_protocol.hosts import is_loopback
 from pit_protocol.problem import Problem
 from pit_protocol.transport.pinning import list_certificates, pin_of
+from pit_protocol.transport.x509_fields import read_fields
 from pit_server.settings import Settings
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
 CERTIFICATE = "certificate.pem"
 KEY = "key.pem"
 DAYS = 3650
+RENEW_DAYS = 90  # before it expires, a start of the head renews the certificate
 DEFAULT_PORT = 8000  # gunicorn's, for a `bind` without one
 WILDCARDS = ("", "0.0.0.0", "::")  # noqa: S104
 LONGEST_NAME = 64  # of a certificate's subject
+LONGEST_HOST = 128  # characters of an alternative name
+
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+log = logging.getLogger(__name__)
 
 
 class Files(NamedTuple):
@@ -72,8 +84,8 @@ def find_files(settings: Settings) -> Files:
     _make_once(settings, files)
     _check_pair(
         files,
-        f"restore both from a backup; or remove {files.certificate}, and the next start makes another, "
-        "and every client and node must connect again",
+        f"restore both from a backup; or remove both, {files.certificate.name} and {files.key.name}, and the "
+        "next start makes others, and every client and node must connect again",
     )
     return files
 
@@ -140,25 +152,82 @@ def _make_once(settings: Settings, files: Files) -> None:
     directory = os.open(settings.home, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(directory, fcntl.LOCK_EX)  # another head may start at the same time
-        if files.certificate.exists():
+        if files.certificate.exists() and not (why := _why_reissue(settings, files)):
             return
-        certificate, key = _make_pair(settings, datetime.now(UTC))
+        key = _load_key(files.key)
+        if files.certificate.exists():
+            if key is None or not _is_own(files.certificate, key):
+                return  # the check of both says what is wrong; a foreign certificate is not ours to replace
+            log.info("the certificate is made again with the same key: %s", why)
+        elif key is None:
+            key = _make_key()
+            write_atomic(files.key, _encode_key(key), sync=True)
         # The certificate last: if it exists, its key does.
-        write_atomic(files.key, key, sync=True)
-        write_atomic(files.certificate, certificate, mode=0o644, sync=True)
+        write_atomic(files.certificate, _sign(settings, key), mode=0o644, sync=True)
         os.fsync(directory)
     finally:
         os.close(directory)
 
 
-def _make_pair(settings: Settings, now: datetime) -> tuple[bytes, bytes]:
-    # Imported here, because it is slow and needed once in ten years.
+def _why_reissue(settings: Settings, files: Files) -> str:
+    """Why the certificate no longer fits the settings or the date; empty if it does."""
+    try:
+        der = ssl.PEM_cert_to_DER_cert(_first_certificate(files.certificate))
+        left = read_fields(der).not_after - datetime.now(UTC)
+    except (OSError, ValueError, IndexError):
+        return ""
+    if left < timedelta(days=RENEW_DAYS):
+        return f"it expires in {left.days} days"
+    names, addresses = _sort_hosts(_list_set(settings))
+    # As the certificate has them among its alternative names: a tag, the length, the text or the bytes.
+    wanted = {name: b"\x82" + bytes([len(name)]) + name.encode() for name in names}
+    wanted |= {str(each): b"\x87" + bytes([len(each.packed)]) + each.packed for each in addresses}
+    missing = [shown for shown, entry in wanted.items() if entry not in der]
+    return f"it did not have {', '.join(missing)}" if missing else ""
+
+
+def _is_own(file: Path, key: "EllipticCurvePrivateKey") -> bool:
+    """Whether the head made this certificate: it signed itself, with this key."""
+    from cryptography import x509
+
+    try:
+        (certificate,) = x509.load_pem_x509_certificates(file.read_bytes())
+    except ValueError:
+        return False
+    return certificate.issuer == certificate.subject and certificate.public_key() == key.public_key()
+
+
+def _make_key() -> "EllipticCurvePrivateKey":
+    # Imported here, because it is slow and seldom needed.
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def _load_key(file: Path) -> "EllipticCurvePrivateKey | None":
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    try:
+        key = load_pem_private_key(file.read_bytes(), password=None)
+    except (OSError, ValueError, TypeError):
+        return None
+    return key if isinstance(key, EllipticCurvePrivateKey) else None
+
+
+def _encode_key(key: "EllipticCurvePrivateKey") -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def _sign(settings: Settings, key: "EllipticCurvePrivateKey") -> bytes:
+    """A certificate of the key, for all names and addresses of the head."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-    key = ec.generate_private_key(ec.SECP256R1())
+    now = datetime.now(UTC)
     common_name = socket.gethostname()[:LONGEST_NAME] or "pit"
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     names, addresses = _alternatives(settings)
@@ -173,25 +242,31 @@ def _make_pair(settings: Settings, now: datetime) -> tuple[bytes, bytes]:
         .add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
         .sign(key, hashes.SHA256())
     )
-    return certificate.public_bytes(serialization.Encoding.PEM), key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    return certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def _alternatives(
-    settings: Settings,
-) -> tuple[list[str], list[ipaddress.IPv4Address | ipaddress.IPv6Address]]:
+def _alternatives(settings: Settings) -> tuple[list[str], list[IpAddress]]:
     """The names and addresses of the head, for its certificate."""
-    host = "" if settings.bind.startswith("unix:") else parse_bind(settings.bind)[0]
-    called = [socket.gethostname(), fqdn(), "localhost", urlsplit(settings.url).hostname, host]
+    own = [socket.gethostname(), fqdn(), "localhost", "127.0.0.1"]
+    return _sort_hosts([*own, *_list_set(settings)])
+
+
+def _list_set(settings: Settings) -> list[str]:
+    """The hosts in the settings `url`, `bind` and `hosts`."""
+    bound = "" if settings.bind.startswith("unix:") else parse_bind(settings.bind)[0]
+    return [urlsplit(settings.url).hostname or "", bound, *settings.extra_hosts]
+
+
+def _sort_hosts(hosts: Iterable[str]) -> tuple[list[str], list[IpAddress]]:
+    """Names and addresses, each once; without what a certificate cannot have."""
     names: list[str] = []
-    addresses = [ipaddress.ip_address("127.0.0.1")]
-    for name in called:
+    addresses: list[IpAddress] = []
+    for host in hosts:
         try:
-            addresses.append(ipaddress.ip_address(name or ""))
+            addresses.append(ipaddress.ip_address(host.strip("[]")))
         except ValueError:
-            if name and name.isascii():
-                names.append(name)
+            if host.isascii() and 0 < len(host) < LONGEST_HOST and not set(host) & set("[]:"):
+                names.append(host.lower())
     return list(dict.fromkeys(names)), list(dict.fromkeys(a for a in addresses if not a.is_unspecified))
 
 

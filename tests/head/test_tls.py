@@ -19,6 +19,7 @@ from pit_protocol.problem import Problem
 from pit_protocol.transport.pinning import fetch_certificate, list_certificates, pin_of, pinned_context
 from pit_server import tls
 from pit_server.settings import Settings
+from tests.support.certificates import a_certificate
 
 ASK = b"GET /api/v1/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 MAKE = """
@@ -53,6 +54,41 @@ def test_what_the_certificate_says(settings: Settings):
     assert addresses == {"127.0.0.1", "192.0.2.7"}
     assert not made.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     assert 3648 <= (made.not_valid_after_utc - datetime.now(UTC)).days <= 3650
+
+
+def test_a_url_that_is_set_later_gets_into_the_certificate_and_the_pin_stays(settings: Settings):
+    files = tls.find_files(settings)
+    before, key = files.certificate.read_text(), files.key.read_bytes()
+    later = replace(settings, url="https://Pit.Example.org:7478", hosts="192.0.2.9,other.example.org:80")
+    assert tls.get_pin(later) == pin_of(before)
+    made = x509.load_pem_x509_certificate(files.certificate.read_bytes())
+    names = made.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert "pit.example.org" in names.get_values_for_type(x509.DNSName)
+    assert "192.0.2.9" in map(str, names.get_values_for_type(x509.IPAddress))
+    assert files.key.read_bytes() == key
+    after = files.certificate.read_text()
+    assert after != before
+    tls.find_files(later)
+    assert files.certificate.read_text() == after  # once
+
+
+def test_a_certificate_that_expires_soon_is_renewed_with_its_key(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tls, "DAYS", 30)
+    pin, before = tls.get_pin(settings), tls.find_files(settings).certificate.read_text()
+    monkeypatch.setattr(tls, "DAYS", 3650)
+    assert tls.get_pin(settings) == pin
+    assert tls.find_files(settings).certificate.read_text() != before
+
+
+def test_a_certificate_that_somebody_else_signed_is_left_alone(settings: Settings):
+    files = tls.find_files(settings)
+    foreign = a_certificate("127.0.0.1", signed_by=a_certificate("a CA", is_ca=True))
+    files.certificate.write_text(foreign.pem)
+    files.key.write_text(foreign.key_pem)
+    tls.find_files(replace(settings, url="https://pit.example.org:7478"))
+    assert files.certificate.read_text() == foreign.pem
 
 
 def test_starts_at_once_make_one_certificate(settings: Settings):
@@ -223,7 +259,7 @@ def test_beyond_loopback_the_head_speaks_tls_and_says_url_and_pin(serving: Servi
     assert serving.ask() == b"HTTP/1.1 200 OK"
     pin = pin_of(fetch_certificate("127.0.0.1", serving.port, 10))
     assert pin == tls.get_pin(Settings(home=serving.home, bind="0.0.0.0:1"))
-    assert f"its certificate is {pin}\n" in serving.log()
+    assert f"its fingerprint is {pin}\n" in serving.log()
     assert f":{serving.port}\n" in serving.log()
 
 

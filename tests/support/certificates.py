@@ -49,9 +49,10 @@ def a_certificate(
     days: int = 1,
     is_ca: bool = False,
     signed_by: Certificate | None = None,
+    key: ec.EllipticCurvePrivateKey | None = None,
 ) -> Certificate:
     """A certificate for a name or address, signed by itself unless told; with negative `days`, expired."""
-    key = ec.generate_private_key(ec.SECP256R1())
+    key = key or ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name or name)])
     now = datetime.now(UTC)
     issuer_key = signed_by.key if signed_by else key

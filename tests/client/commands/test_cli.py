@@ -13,6 +13,7 @@ import pytest
 from pit.args.unknown_words import FOREIGN_COMMANDS
 from pit.cli import ALIASES, COMMANDS, SECTIONS
 from pit.cli import pit as group
+from pit_protocol import __version__
 from pit_protocol.problem import Problem
 from tests.client.conftest import Pit
 from tests.support.stubs.head import Handler, Server, StubHead
@@ -40,7 +41,7 @@ def test_the_list_of_commands_says_what_they_say_themselves(pit_command: Pit) ->
 
 
 def test_version(pit_command: Pit) -> None:
-    assert pit_command("--version").stdout == "pit 0.1.0\n"
+    assert pit_command("--version").stdout == f"pit {__version__}\n"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from pit.connect.connection import find_connection
 from pit.connect.head_address import Address, parse_address, parse_url
 from pit.connect.token_store import Account, drop_account, get_account, keep_account
+from pit_protocol import PROTOCOL
 from pit_protocol.problem import Problem
 from tests.client.conftest import Pit
 from tests.support.certificates import Certificate, a_certificate
@@ -184,3 +185,11 @@ def test_a_token_that_has_expired_is_called_so(connected: StubHead, home: Path, 
     result = pit_command("status")
     assert result.exit_code == 1
     assert result.stderr.startswith(f"pit: the token in {home / '.pituser.txt'} has expired\n")
+
+
+def test_an_older_head_is_named_as_the_side_to_upgrade(connected: StubHead, pit_command: Pit) -> None:
+    connected.protocol = ""
+    result = pit_command("show", "node:n9")
+    assert result.exit_code == 1
+    said = f"pit: the head speaks protocol 1 and the client protocol {PROTOCOL}: upgrade the head"
+    assert result.stderr.splitlines()[0] == said

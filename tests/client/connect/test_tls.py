@@ -51,6 +51,24 @@ def test_a_head_is_known_by_its_certificate(
     assert secure_head.calls[-1].authorization == f"Bearer {TOKEN}"
 
 
+def test_a_new_certificate_with_the_known_key_is_accepted(
+    certificate: Certificate, home: Path, tmp_path: Path, pit_command: Pit
+) -> None:
+    renewed = a_certificate("pit.example.org", key=certificate.key)
+    with Server(renewed.serving(tmp_path)) as stub:
+        know(home, stub.url, certificate)
+        assert pit_command("status").exit_code == 0
+
+
+def test_a_token_that_pit_0_1_stored_is_found(
+    secure_head: StubHead, certificate: Certificate, home: Path, pit_command: Pit
+) -> None:
+    address = Address(secure_head.url, (certificate.pem,))
+    (home / ".pitconnect.txt").write_text(address.text)
+    keep_account(address.old_keys, Account("anna", TOKEN))
+    assert pit_command("status").exit_code == 0
+
+
 def test_of_two_known_certificates_either_will_do(
     secure_head: StubHead, certificate: Certificate, home: Path, pit_command: Pit
 ) -> None:

@@ -11,6 +11,7 @@ from flask import Flask
 from werkzeug.routing import Rule
 
 from pit_protocol.problem import Problem
+from pit_protocol.version_check import HEADERS
 from pit_server.api.http.guard import Role
 from pit_server.app import create_head
 from pit_server.context import Head
@@ -65,7 +66,7 @@ def test_a_route_without_a_role_is_closed(app: Flask, anna: Person) -> None:
 def test_without_a_token_only_public_routes_answer(app: Flask) -> None:
     with app.test_client() as client:
         answers = {
-            (method, path): client.open("/api/v1" + path, method=method).status_code
+            (method, path): client.open("/api/v1" + path, method=method, headers=HEADERS).status_code
             for method, path in routes(app, *set(Role) - {Role.ANYONE})
         }
         assert set(answers.values()) == {401}, answers

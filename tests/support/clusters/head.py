@@ -28,6 +28,7 @@ from pit_protocol.beat import (
 )
 from pit_protocol.job_options import OPTIONS
 from pit_protocol.states import JobEvent, KilledBy, ProcessState
+from pit_protocol.version_check import HEADERS
 from pit_protocol.wire import from_json, to_json
 from pit_server.context import Head
 from pit_server.services.jobs import lifecycle, preparation
@@ -47,7 +48,7 @@ class Caller:
         self.app, self.name, self.token = app, name, token
 
     def call(self, method: str, path: str, **options: Any) -> TestResponse:
-        headers = {"Authorization": f"Bearer {self.token}", **options.pop("headers", {})}
+        headers = {"Authorization": f"Bearer {self.token}", **HEADERS, **options.pop("headers", {})}
         with self.app.test_client() as client:
             # Buffered: read to the end and closed, as a server does it.
             return client.open(API_PREFIX + path, method=method, headers=headers, buffered=True, **options)

@@ -13,10 +13,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from pit_protocol import PROTOCOL
 from pit_protocol.answers.jobs import JobSummary
 from pit_protocol.job_options import OPTIONS, JobOptions
 from pit_protocol.problem import Problem
 from pit_protocol.submission import Submission
+from pit_protocol.version_check import HEADER
 from pit_protocol.wire import from_json, to_json
 from tests.support.stubs.contract import check
 from tests.support.stubs.users import SETTLED_AT, Answer, People
@@ -56,6 +58,7 @@ class StubHead:
     batch: int = 2  # log lines in one answer
     faults: dict[tuple[str, str], list[Fault]] = field(default_factory=dict)
     revision: int = 1
+    protocol: str = str(PROTOCOL)  # that it speaks; empty: it is older than the header
 
     def misbehave(self, method: str, path: str, *faults: Fault) -> None:
         """The next answers to this route go wrong in these ways."""
@@ -227,6 +230,8 @@ class Handler(BaseHTTPRequestHandler):
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
+        if self.stub.protocol:
+            self.send_header(HEADER, self.stub.protocol)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)

@@ -9,6 +9,7 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from pit_protocol import PROTOCOL
 from pit_protocol.beat import (
     Beat,
     Hello,
@@ -21,6 +22,7 @@ from pit_protocol.beat import (
     unpack_beat,
 )
 from pit_protocol.states import KilledBy, ProcessState
+from pit_protocol.version_check import HEADER
 from pit_protocol.wire import from_json, to_json
 from tests.support.certificate_files import Certificate
 
@@ -47,6 +49,7 @@ class StubHead:
         self.ends: dict[Key, Report] = {}
         self.logs: dict[Key, bytearray] = {}
         self.refused = 0
+        self.protocol = str(PROTOCOL)
         self.is_deaf = False  # answers 503
         self.forgets = True
         self.drops_chunks = 0  # so many chunks are lost on the way
@@ -191,6 +194,7 @@ def _handler(head: StubHead) -> type[BaseHTTPRequestHandler]:
             text = json.dumps(body).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(text)))
+            self.send_header(HEADER, head.protocol)
             self.end_headers()
             try:
                 self.wfile.write(text)

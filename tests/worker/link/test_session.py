@@ -5,6 +5,7 @@ import sys
 import time
 from pathlib import Path
 
+from pit_protocol import PROTOCOL
 from pit_protocol.states import ProcessState
 from tests.support.stubs.worker_head import StubHead
 from tests.worker.conftest import Eventually, Workers, is_alive
@@ -112,3 +113,15 @@ def test_the_token_is_not_seen_by_others(head: StubHead, eventually: Eventually,
 
 def test_it_runs_as_a_module():
     assert subprocess.run([sys.executable, "-m", "pit_worker", "--help"], capture_output=True).returncode == 0
+
+
+def test_a_worker_of_another_version_says_which_side_to_upgrade_and_lets_processes_run(
+    head: StubHead, eventually: Eventually, workers: Workers
+):
+    head.protocol = str(PROTOCOL + 1)
+    worker = workers.start()
+    said = f"the head speaks protocol {PROTOCOL + 1} and the worker protocol {PROTOCOL}: upgrade the worker"
+    eventually(lambda: said in workers.log())
+    assert worker.poll() is None
+    head.protocol = str(PROTOCOL)
+    eventually(lambda: head.spoken)

@@ -16,8 +16,9 @@ import requests
 from pit_protocol import API_PREFIX
 from pit_protocol.atomic_file import write_atomic
 from pit_protocol.problem import Problem
-from pit_protocol.transport.pinning import PIN, fetch_certificate, pin_of
+from pit_protocol.transport.pinning import PIN, fetch_certificate, has_pin, pin_of
 from pit_protocol.transport.tls import explain
+from pit_protocol.version_check import HEADER, check_protocol
 from pit_worker import settings
 from pit_worker.head.tls import CONNECT_S, open_session
 from pit_worker.settings import SettingError
@@ -104,7 +105,7 @@ def _fetch_pinned(url: str, pin: str) -> str:
     except (OSError, UnicodeError) as error:
         why = explain(error)
         raise SettingError(f"{url} shows no certificate: {why}") from error
-    if pin_of(certificate) != pin:
+    if not has_pin(certificate, pin):
         raise SettingError(
             f"{url} is not the head with this pin: its certificate is {pin_of(certificate)}; "
             "do not continue before you know why (`pit show connect` shows the right one)"
@@ -129,6 +130,8 @@ def _ask(url: str, code: str, certificate: str) -> dict[str, str]:
         raise SettingError(
             f"no answer from {url}: {explain(error)}{_pin_hint(error, certificate)}"
         ) from error
+    if isinstance(content, dict) and content.keys() & {"code", "token"}:
+        _check_version(answer)
     if answer.status_code != 201:
         raise SettingError(_refusal(url, answer.status_code, content))
     fields = ("node", "cluster", "token")
@@ -137,6 +140,13 @@ def _ask(url: str, code: str, certificate: str) -> dict[str, str]:
     if not settings.is_token(content["token"]):
         raise SettingError(f"{url} sent an unusable token; do head and worker have the same version?")
     return {field: content[field] for field in fields}
+
+
+def _check_version(answer: requests.Response) -> None:
+    try:
+        check_protocol(answer.headers.get(HEADER), "head", "worker")
+    except Problem as problem:
+        raise SettingError(problem.message) from problem
 
 
 def _pin_hint(error: requests.RequestException, certificate: str) -> str:

@@ -9,6 +9,7 @@ from pit_protocol import API_PREFIX
 from pit_protocol.beat import BEAT_TYPE, Beat, Hello, Orders, Welcome, pack_beat
 from pit_protocol.problem import Problem
 from pit_protocol.transport.tls import explain
+from pit_protocol.version_check import HEADER, check_protocol
 from pit_protocol.wire import from_json, to_json
 from pit_worker.head.tls import CONNECT_S, open_session, read_certificates
 from pit_worker.settings import SettingError, Settings, read_token
@@ -71,12 +72,21 @@ class Head:
             raise _refusal(answer.status_code, {}) from error
         except requests.RequestException as error:
             raise HeadError(f"no answer from the head: {explain(error)}") from error
+        if answer.status_code < 500:  # a proxy may have sent the others
+            _check_version(answer)
         if answer.status_code != 200:
             raise _refusal(answer.status_code, content)
         try:
             return from_json(kind, content)
         except Problem as problem:
             raise HeadError(f"the head's answer is not valid: {problem}") from problem
+
+
+def _check_version(answer: requests.Response) -> None:
+    try:
+        check_protocol(answer.headers.get(HEADER), "head", "worker")
+    except Problem as problem:
+        raise HeadError(problem.message) from problem
 
 
 def _refusal(status: int, content: Any) -> HeadError:

@@ -8,6 +8,7 @@ import requests
 from pit_protocol.problem import Problem
 from pit_protocol.transport import tls
 from pit_protocol.transport.pinning import list_certificates, pinned_context
+from pit_protocol.version_check import HEADERS
 from pit_worker.settings import SettingError
 
 CONNECT_S = 5.0
@@ -18,6 +19,7 @@ def open_session(url: str, certificates: tuple[str, ...]) -> requests.Session:
     session = requests.Session()
     # Otherwise a .netrc would replace the token, and a proxy of the environment would see it.
     session.trust_env = False
+    session.headers.update(HEADERS)
     if url.startswith("https:"):
         tls.secure(session, certificates)
     return session
