@@ -146,13 +146,6 @@ def test_no_link_is_dead(document: Path) -> None:
     assert [link for link in local if not (document.parent / link).exists()] == []
 
 
-def test_the_demo_is_what_the_readme_shows() -> None:
-    readme = (ROOT / "README.md").read_text()
-    for line in (ROOT / "examples" / "first-light" / "compute.sh").read_text().splitlines():
-        if line and not line.startswith("#"):
-            assert line in readme
-
-
 def test_every_path_in_the_architecture_exists() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text()
     paths = re.findall(r"`((?:pit|server|worker|protocol|grammar|tests)/[\w/.-]*)`", text)

@@ -1,0 +1,48 @@
+"""README and tutorial are executed as they stand, with the installed `pit`, on one cluster of their own."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import console_blocks
+from tests.support.clusters.local import PIT
+from tests.support.console_blocks import Command
+
+ROOT = Path(__file__).parents[2]
+WITHIN_S = 110.0
+# How the commands begin that are not executed: they install something, or run the tests.
+NOT_RUN = {
+    "README.md": ("make demo", "make test", "python3 -m venv", "pip install"),
+    "docs/tutorial.md": ("python3 -m venv", "pip install"),
+}
+
+
+@pytest.fixture(scope="module")
+def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The environment of a new user called anna, who has a git identity and nothing else."""
+    home = tmp_path_factory.mktemp("anna")
+    (home / ".gitconfig").write_text("[user]\nname = Anna\nemail = anna@example.org\n")
+    env = {"PATH": f"{PIT.parent}:{os.environ['PATH']}", "HOME": str(home), "LC_ALL": "C.UTF-8"}
+    yield env | {"LOGNAME": "anna", "COLUMNS": "100"}
+    console_blocks.run([Command("pit down --stop", ())], home, env, WITHIN_S)
+
+
+@pytest.mark.parametrize("name", NOT_RUN)
+def test_every_command_of_the_document_does_what_it_says(
+    name: str, env: dict[str, str], tmp_path: Path
+) -> None:
+    blocks = console_blocks.parse(ROOT / name)
+    left_out = [command.text for block in blocks if not block.is_run for command in block.commands]
+    assert [text for text in left_out if not text.startswith(NOT_RUN[name])] == []
+    commands = [command for block in blocks if block.is_run for command in block.commands]
+    results = console_blocks.run(commands, tmp_path, env, WITHIN_S)
+    assert len(results) == len(commands)
+    for command, (printed, code) in zip(commands, results, strict=True):
+        assert code == 0, f"$ {command.text}\n{printed}"
+        if command.promised:
+            shown = "\n".join(command.promised)
+            assert console_blocks.fits(command.promised, printed, env["HOME"]), (
+                f"$ {command.text}\nthe document says:\n{shown}\nand it is:\n{printed}"
+            )
