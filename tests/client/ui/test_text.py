@@ -71,7 +71,7 @@ def test_jobs_are_given_by_number_and_range() -> None:
     "text", ["", "-1", "0", "abc", "1-", "9-3", "1-99999999", "1-2-3", "²", "99999999999"]
 )
 def test_invalid_job_numbers_are_refused(text: str) -> None:
-    with pytest.raises(click.BadParameter):
+    with pytest.raises(click.UsageError):
         job_numbers(text)
 
 
