@@ -21,16 +21,20 @@ def _moment(text: str) -> float:
 
 
 def _process_name(text: str) -> str:
-    if not re.fullmatch(r"[0-9]{1,6}\.[0-9]{1,6}", text):
-        raise click.BadParameter(f"{text!r} is no process: write GROUP.INDEX, such as 0.1")
-    return text
+    """The rank or `GROUP.INDEX` of a process, also from `worker 1` or `process 0.1`."""
+    match = re.fullmatch(r"\[?(?:worker|process|rank)?[ :]?([0-9]{1,6}(?:\.[0-9]{1,6})?)\]?", text.strip())
+    if not match:
+        raise click.BadParameter(f"{text!r} is no process: write 1 for worker 1, or 0.1 for GROUP.INDEX")
+    return match[1]
 
 
-@click.command("log", epilog=example("pit log 190 --process 0.1 --tail 100"))
+@click.command("log", epilog=example("pit log 190 --process 1 --tail 100"))
 @job_argument(is_optional=True)
 @click.option("--no-follow", is_flag=True, help="Print what there is and exit.")
 @click.option("--tail", metavar="LINES", type=click.IntRange(min=1), help="Only the last LINES lines.")
-@click.option("--process", metavar="G.P", type=_process_name, help="Only process P of group G.")
+@click.option(
+    "-w", "--process", "--worker", "process", metavar="N", type=_process_name, help="Only lines of worker N."
+)
 @click.option("--since", metavar="TIME", type=_moment, help="Only lines since 14:00, 2026-04-01, or 90m ago.")
 @json_option
 def command(

@@ -49,7 +49,7 @@ def _log_line(where: str, line: LogLine, *, colour: bool) -> str:
 
 
 def ending(record: JobRecord) -> str:
-    """How a job ended, as a sentence: `job 12 failed: process 0.1 ended with exit code 3`."""
+    """How a job ended, as a sentence: `job 12 failed: worker 1 ended with exit code 3`."""
     number, outcome = record.number, record.outcome
     if outcome == "succeeded":
         return f"job {number} succeeded"

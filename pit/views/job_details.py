@@ -1,5 +1,7 @@
 """One job with all details, as `pit show job:N` prints it."""
 
+from collections.abc import Mapping
+
 from pit.ui.plural import plural
 from pit.ui.render import records, snapshot_pairs
 from pit.ui.sanitize import sanitize, sanitize_lines
@@ -11,7 +13,7 @@ from pit_protocol.job_options import OPTIONS
 EVENT_COLUMNS = (
     Column("TIME", importance=8),
     Column("EVENT", importance=9),
-    Column("PROCESS", importance=7),
+    Column("WORKER", importance=7),
     Column("NOW", importance=3),
     Column("BY", importance=2),
     Column("REASON", flexible=True, importance=5),
@@ -90,14 +92,15 @@ def _use(job: JobRecord) -> str:
 
 
 def event_section(job: JobRecord) -> Section:
-    return Section("", [_event_row(event) for event in job.events])
+    ranks = {f"{process.group}.{process.index}": str(process.rank) for process in job.processes}
+    return Section("", [_event_row(event, ranks) for event in job.events])
 
 
-def _event_row(event: JobEvent) -> tuple[str, ...]:
+def _event_row(event: JobEvent, ranks: Mapping[str, str]) -> tuple[str, ...]:
     return (
         local_time(event.at),
         sanitize(event.event),
-        sanitize(event.process or "-"),
+        sanitize(ranks.get(event.process or "", event.process or "-")),
         sanitize(event.to_state or "-"),
         sanitize(event.actor or "-"),
         sanitize(event.reason or "-"),

@@ -10,7 +10,7 @@ from pit_protocol.answers.jobs import JobProcess
 from pit_protocol.states import KilledBy
 
 COLUMNS = (
-    Column("PROCESS", importance=9),
+    Column("WORKER", importance=9),
     Column("NODE", importance=8),
     Column("STATE", importance=9),
     Column("END", importance=9),
@@ -56,7 +56,7 @@ def _row(some: Sequence[JobProcess], now: float) -> tuple[str, ...]:
 
 
 def _ranges(some: Sequence[JobProcess]) -> str:
-    """`0.0–0.7`, or `0.0, 0.2–0.7` if one is missing in between."""
+    """`0–7`, or `0, 2–7` if one is missing in between."""
     runs: list[list[JobProcess]] = []
     for process in some:
         if runs and runs[-1][-1].rank + 1 == process.rank:
@@ -97,4 +97,6 @@ def _kind(resource: str) -> str:
 
 
 def _name(process: JobProcess) -> str:
-    return f"{process.group}.{process.index}"
+    """Its rank, as in the log; in groups after the first with group and index."""
+    rank = str(process.rank)
+    return f"{rank} ({process.group}.{process.index})" if process.group else rank

@@ -112,7 +112,7 @@ def test_a_failing_process_stops_the_others_and_its_last_lines_close_the_log(clu
     result = cluster.pit("run", "gang", "3:[]", "-d", script, "-l")
     assert result.code == 3
     number = newest(cluster)
-    assert f"job {number} failed: process 0.1 ended with exit code 7" in result.err
+    assert f"job {number} failed: worker 1 ended with exit code 7" in result.err
     closing = result.out.splitlines()[-3:]
     assert closing[0].endswith("[head] last lines of worker 1, which failed first:")
     assert closing[1].endswith("[head]   | oh no")

@@ -58,7 +58,7 @@ def test_what_ran_on_a_dead_machine_is_lost_in_time_and_the_rest_of_its_job_is_s
     record = root.json("show", str(number))
     assert record["outcome"] == "lost"
     assert record["reason"] == (
-        "process 0.0 is lost: its node n0 had no contact with the head for more than 2 s"
+        "worker 0 is lost: its node n0 had no contact with the head for more than 2 s"
     )
     assert not any(map(is_alive, pids(tmp_path / "ledger")))
     assert len(pids(tmp_path / "ledger")) == 2

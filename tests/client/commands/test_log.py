@@ -77,6 +77,24 @@ def test_filters_go_to_the_head(logged: StubHead, pit_command: Pit) -> None:
     assert {(query["process"], query["since"]) for query in asked} == {("0.1", "1775001600.0")}
 
 
+@pytest.mark.parametrize(
+    ("option", "name", "sent"),
+    [
+        ("--process", "1", "1"),
+        ("-w", "1", "1"),
+        ("--worker", "0.1", "0.1"),
+        ("--process", "worker 1", "1"),
+        ("--process", "[worker 1]", "1"),
+        ("--process", "process 0.1", "0.1"),
+    ],
+)
+def test_a_process_is_known_by_all_its_names(
+    logged: StubHead, pit_command: Pit, option: str, name: str, sent: str
+) -> None:
+    assert pit_command("log", "12", option, name).exit_code == 0
+    assert {call.query["process"] for call in logged.called("/jobs/12/log")} == {sent}
+
+
 def test_no_follow_ends_while_the_job_runs(logged: StubHead, pit_command: Pit) -> None:
     logged.jobs[12]["state"] = "running"
     result = pit_command("log", "12", "--no-follow")
@@ -128,7 +146,7 @@ def test_json_marks_unfinished_lines(logged: StubHead, pit_command: Pit) -> None
     assert [line.get("unfinished", False) for line in printed] == [False] * 7 + [True]
 
 
-@pytest.mark.parametrize("arguments", [("--process", "1"), ("--since", "soon"), ("--tail", "x")])
+@pytest.mark.parametrize("arguments", [("--process", "one"), ("--since", "soon"), ("--tail", "x")])
 def test_a_wrong_filter_is_a_usage_error(
     logged: StubHead, pit_command: Pit, arguments: tuple[str, str]
 ) -> None:

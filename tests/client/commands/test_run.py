@@ -186,11 +186,11 @@ class TestLog:
         ]
 
     def test_a_failed_job_is_exit_code_3(self, connected: StubHead, checkout: Path, pit_command: Pit) -> None:
-        failed = ending_with(connected, "failed", reason="process 0.1 ended with exit code 3")
+        failed = ending_with(connected, "failed", reason="worker 1 ended with exit code 3")
         connected.misbehave("GET", "/jobs/12/log", failed)
         result = pit_command("run", "x", "-l")
         assert result.exit_code == 3
-        assert result.stderr == "pit: job 12 failed: process 0.1 ended with exit code 3\n"
+        assert result.stderr == "pit: job 12 failed: worker 1 ended with exit code 3\n"
 
     def test_json_is_record_then_lines_then_record(
         self, connected: StubHead, checkout: Path, pit_command: Pit

@@ -244,8 +244,8 @@ class TestShow:
         assert "Keep:       yes\n" in stdout
         assert "State:      ended, failed since 20" in stdout
         assert "Result:     acc 0.9\n" in stdout
-        assert "0.1      n0    ended  exit code 3  2025-12-06 05:46:40  1m   -          -\n" in stdout
-        assert "2025-12-06 05:46:40  started  -        running  node:n0  -\n" in stdout
+        assert "1       n0    ended  exit code 3  2025-12-06 05:46:40  1m   -          -\n" in stdout
+        assert "2025-12-06 05:46:40  started  -       running  node:n0  -\n" in stdout
 
     def test_json_is_the_answer_of_the_head(self, connected: StubHead, pit_command: Pit) -> None:
         connected.add_job(12)
@@ -254,8 +254,8 @@ class TestShow:
     def test_events_are_shown_only_if_asked_for(self, connected: StubHead, pit_command: Pit) -> None:
         connected.add_job(12, processes=[a_process(0, i) for i in range(3)])
         stdout = pit_command("show", "12").stdout
-        assert ("EVENT" in stdout, "0.0–0.2" in stdout) == (False, True)
-        assert "0.0–0.2" not in pit_command("show", "12", "--processes").stdout
+        assert ("EVENT" in stdout, "0–2" in stdout) == (False, True)
+        assert "0–2" not in pit_command("show", "12", "--processes").stdout
         for what in ("jobs", "node:n0"):
             result = pit_command("show", what, "--events")
             expected = f"pit: --events and --processes are for one job, not for {what}\n"
@@ -273,12 +273,12 @@ class TestShow:
             comment="more to say " * 20,
             variables=["HF_TOKEN", "WANDB_API_KEY"],
             groups=["students"],
-            reason="process 0.1 ended with exit code 3",
+            reason="worker 1 ended with exit code 3",
             result="line\n" * 30,
             processes=[a_process(0, i, image="lab/torch@sha256:" + "a" * 64) for i in range(64)],
         )
         lines = job_details.job_text(from_json(JobRecord, job), 0, width).splitlines()
-        assert len(lines) + len(["", "PROCESS", "0.0–0.63", "$"]) <= 24
+        assert len(lines) + len(["", "WORKER", "0–63", "$"]) <= 24
         assert max(map(len, lines)) <= width
 
     def test_an_unknown_word_is_a_usage_error(self, connected: StubHead, pit_command: Pit) -> None:

@@ -50,12 +50,12 @@ class TestWait:
 
     def test_it_asks_until_the_job_has_ended(self, connected: StubHead, pit_command: Pit) -> None:
         connected.add_job(1)
-        why = "process 0.0 ended with exit code 7"
+        why = "worker 0 ended with exit code 7"
         end = first(lambda: connected.jobs[1].update(an_ended("failed"), reason=why))
         connected.misbehave("GET", "/jobs/1", first(lambda: None), drop, end)
         result = pit_command("wait", "1")
         assert result.exit_code == 3
-        assert result.stdout == "job 1 failed: process 0.0 ended with exit code 7\n"
+        assert result.stdout == "job 1 failed: worker 0 ended with exit code 7\n"
         assert {call.query["wait_s"] for call in connected.called("/jobs/1")} == {"10.0"}
         assert result.stderr.endswith("pit: the head is back\n")
 

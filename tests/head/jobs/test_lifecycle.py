@@ -87,18 +87,18 @@ def test_processes_get_each_others_addresses(head: Head, a_node: Callable[..., W
     ("report", "outcome", "reason"),
     [
         ({"exit_code": 0}, "succeeded", ""),
-        ({"exit_code": 3}, "failed", "process 0.0 ended with exit code 3"),
-        ({"exit_code": None, "signal": 9}, "failed", "process 0.0 was killed by signal 9 (SIGKILL)"),
-        ({"exit_code": None, "reason": "no such image"}, "failed", "process 0.0 ended: no such image"),
+        ({"exit_code": 3}, "failed", "worker 0 ended with exit code 3"),
+        ({"exit_code": None, "signal": 9}, "failed", "worker 0 was killed by signal 9 (SIGKILL)"),
+        ({"exit_code": None, "reason": "no such image"}, "failed", "worker 0 ended: no such image"),
         (
             {"exit_code": None, "killed_by": KilledBy.REBOOT, "reason": "the node was rebooted"},
             "lost",
-            "process 0.0 ended: the node was rebooted",
+            "worker 0 ended: the node was rebooted",
         ),
         (
             {"exit_code": 0, "killed_by": KilledBy.LEASE, "reason": "no word for 9 s"},
             "lost",
-            "process 0.0 ended: no word for 9 s",
+            "worker 0 ended: no word for 9 s",
         ),
     ],
 )
@@ -144,7 +144,7 @@ def test_one_failed_process_stops_the_others_and_is_the_reason(
     assert anna.job(number)["state"] == "stopping"
     worker.beat(ended(first, 9), killed(third, KilledBy.JOB))
     record = anna.job(number)
-    assert (record["outcome"], record["reason"]) == ("failed", "process 0.1 ended with exit code 7")
+    assert (record["outcome"], record["reason"]) == ("failed", "worker 1 ended with exit code 7")
     assert [process["killed_by"] for process in record["processes"]] == [None, None, "job"]
     assert held(head) == []
     assert illegal_moves(record) == []

@@ -80,7 +80,7 @@ class TestByTime:
         assert head.node_watch() is None
         record = anna.job(number)
         assert (record["state"], record["outcome"]) == ("ended", "lost")
-        assert record["reason"] == f"process 0.0 {SILENT}"
+        assert record["reason"] == f"worker 0 {SILENT}"
         assert record["processes"][0]["killed_by"] == "node"
         assert illegal_moves(record) == []
 
@@ -171,7 +171,7 @@ class TestByAnAdmin:
         fall_silent(head, clock, 30)
         assert give_up(root) == {"name": "n0", "lost": [number]}
         record = anna.job(number)
-        assert (record["outcome"], record["reason"]) == ("lost", f"process 0.0 {REMOVED}")
+        assert (record["outcome"], record["reason"]) == ("lost", f"worker 0 {REMOVED}")
         assert illegal_moves(record) == []
         assert root.get("/nodes/n0").status_code == 404
         entry = root.get("/audit", query_string={"object": "node:n0"}).json["entries"][0]

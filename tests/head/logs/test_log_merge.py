@@ -84,9 +84,10 @@ def test_one_process_can_be_read_alone(
     number = a_placed_job("2:[]")
     first, second = worker.orders()
     worker.beat(chunks=[a_chunk(first, b"a\n"), a_chunk(second, b"b\n")])
-    assert [line["text"] for line in anna.log(number, process="0.1")["lines"]] == ["b"]
+    for name in ("0.1", "1"):
+        assert [line["text"] for line in anna.log(number, process=name)["lines"]] == ["b"]
     answer = anna.get(f"/jobs/{number}/log?process=7.7")
-    assert (answer.status_code, answer.json["hint"]) == (404, "it has 0.0, 0.1")
+    assert (answer.status_code, answer.json["hint"]) == (404, "it has worker 0 to worker 1")
 
 
 def test_a_line_is_shown_when_it_is_whole_or_its_process_has_ended(
@@ -284,7 +285,7 @@ def test_the_last_lines_of_the_process_that_failed_first_are_repeated_at_the_end
     shown = of_head(anna.log(number))
     begin = shown.index("last lines of worker 1, which failed first:")
     assert shown[begin + 1 : -1] == [*(f"  | line {i}" for i in range(11, 30)), "  | Traceback"]
-    assert shown[-1] == f"job {number} failed: process 0.1 ended with exit code 1"
+    assert shown[-1] == f"job {number} failed: worker 1 ended with exit code 1"
 
 
 def test_a_long_poll_of_the_log_ends_with_a_new_line(

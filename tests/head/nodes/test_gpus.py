@@ -93,5 +93,5 @@ def test_running_out_of_memory_is_shown_besides_the_exit_code(
     (process,) = worker.orders()
     worker.beat(ended(process, 137, signal=9, oom=True))
     record = anna.job(number)
-    assert record["reason"] == "process 0.0 was killed by signal 9 (SIGKILL); it ran out of memory"
+    assert record["reason"] == "worker 0 was killed by signal 9 (SIGKILL); it ran out of memory"
     assert record["processes"][0]["oom"] is True

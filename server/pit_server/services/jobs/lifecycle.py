@@ -166,6 +166,7 @@ PROCESSES = select(
     Process.state,
     Process.group_index,
     Process.process_index,
+    Process.rank,
     Attempt.number.label("attempt"),
 ).join(Attempt, Attempt.id == Process.attempt_id)
 

@@ -91,13 +91,12 @@ def _settle(session: Session, job: LockedJob, process: AnyRow, report: Report, *
     """Stop the job if the process failed; end the job if it was the last one."""
     # A killed process has not finished its work, even if it exits with 0.
     if (report.exit_code != 0 or report.killed_by) and job.state in (JobState.STARTING, JobState.RUNNING):
-        name = f"{process.group_index}.{process.process_index}"
         job = lifecycle.stop(
             session,
             job,
             by=KilledBy.JOB,
             outcome=Outcome.LOST if report.killed_by in NODE_LOST else Outcome.FAILED,
-            reason=f"process {name} {_how_ended(report)}",
+            reason=f"worker {process.rank} {_how_ended(report)}",
             now=now,
             process_id=process.id,
         )

@@ -31,7 +31,7 @@ PREPARE = 0  # key of the preparation's stream in a cursor; those of processes a
 @dataclass(frozen=True)
 class Query:
     cursor: str = ""
-    process: str = ""  # "0.1": only that one
+    process: str = ""  # "1" (its rank) or "0.1" (group and index): only that one
     tail: int | None = None
     since: float | None = None
     unfinished: bool = True  # with lines that have no end yet
@@ -105,13 +105,18 @@ def list_sources(
     sources = {}
     for process_id, (process, _) in processes.items():
         stream = process_log(data, job.id, job.attempt, process.group_index, process.process_index)
-        if only in ("", f"{process.group_index}.{process.process_index}"):
+        if only in ("", str(process.rank), f"{process.group_index}.{process.process_index}"):
             sources[process_id] = Source(
                 f"worker {process.rank}", stream, process.state == ProcessState.ENDED
             )
     if only and not sources and processes:
-        names = ", ".join(f"{p.group_index}.{p.process_index}" for p, _ in processes.values())
-        raise Problem("no_such_process", f"job {job.id} has no process {only}", f"it has {names}", status=404)
+        last = max(process.rank for process, _ in processes.values())
+        raise Problem(
+            "no_such_process",
+            f"job {job.id} has no process {only}",
+            f"it has worker 0 to worker {last}" if last else "it has one, worker 0",
+            status=404,
+        )
     if not only:
         is_final = job.state != JobState.PREPARING
         sources[PREPARE] = Source("prepare", preparation_log(data, job.id, job.attempt), is_final)
