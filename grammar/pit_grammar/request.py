@@ -121,6 +121,11 @@ class ProcessGroup:
             needs[renamed.kind] = known.plus(renamed) if known else renamed
         return replace(self, needs=tuple(needs.values()))
 
+    def with_defaults(self, defaults: tuple[Need, ...]) -> "ProcessGroup":
+        """The same group with these needs where it names no need of their kinds."""
+        named = {need.kind for need in self.needs}
+        return replace(self, needs=(*self.needs, *(need for need in defaults if need.kind not in named)))
+
     def _units_of(self, kind: str) -> int | None:
         return next((need.low for need in self.needs if need.kind == kind), None)
 
@@ -162,6 +167,10 @@ class Request:
         if not self.kinds & names.keys():
             return self
         return Request(tuple(group.renamed(names) for group in self.groups))
+
+    def with_defaults(self, defaults: tuple[Need, ...]) -> "Request":
+        """The same request with these needs for each process that names none of their kinds."""
+        return Request(tuple(group.with_defaults(defaults) for group in self.groups)) if defaults else self
 
     def __str__(self) -> str:
         return ",".join(map(str, self.groups))

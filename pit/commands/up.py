@@ -22,6 +22,7 @@ from pit.local.platform_check import require_linux
 from pit.text_files import read_text
 from pit.ui import output
 from pit.ui.documents import ClusterUp
+from pit.ui.sanitize import sanitize
 from pit.views.nodes import node_row
 from pit_protocol.answers.nodes import Node
 from pit_protocol.problem import Problem
@@ -124,10 +125,16 @@ def _bring_up_worker(state: State, names: Names) -> tuple[Node, str]:
         _await(worker, said, lambda: _is_there(head.node(names.node), old))
         node = head.node(names.node)
     already = "already " if was_alive else ""
-    _, _, slots, cores, memory, _, resources = node_row(node)
+    *_, resources = node_row(node)
     gpus = resources if node.resources else "no GPUs"
-    offers = f"{cores} cores, {memory}, {gpus}, slots: {slots}"
-    return node, f"the worker is {already}up as node {names.node} ({offers})"
+    memory = f"{node.memory_mib / 1024:.0f} GiB"
+    offers = f"{node.cores} cores, {memory}, {gpus}, slots: {node.free_slots} of {node.slots} free"
+    line = f"the worker is {already}up as node {names.node} ({offers})"
+    return node, f"{line}\n{takes_no_work(node)}" if node.trouble else line
+
+
+def takes_no_work(node: Node) -> str:
+    return f"but it takes no jobs: {sanitize(node.trouble)}"
 
 
 def _is_there(node: Node, old_epoch: int) -> bool:

@@ -18,6 +18,7 @@ from pit_protocol.states import LETTERS, JobState, Outcome
 
 FILTERS = (
     "user",
+    "node",
     "state",
     "outcome",
     "title",

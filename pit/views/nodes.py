@@ -8,8 +8,9 @@ from pit.ui.render import records
 from pit.ui.sanitize import sanitize
 from pit.ui.tables import Column, Section
 from pit.ui.times import local_time
-from pit_protocol.answers.nodes import Node, NodeResource
+from pit_protocol.answers.nodes import Node, NodeJob, NodeResource
 
+HIDDEN = "somebody else's job"
 AS_USER = "user"  # each job runs as its user
 STYLES = {
     "online": "green",
@@ -21,9 +22,9 @@ STYLES = {
 COLUMNS = (
     Column("NODE", importance=9),
     Column("STATE", styles=STYLES, importance=9),
-    Column("SLOTS"),
-    Column("CORES", right=True),
-    Column("MEMORY", right=True),
+    Column("FREE SLOTS", importance=2),
+    Column("FREE CORES", importance=4),
+    Column("FREE MEMORY", importance=3),
     Column("RUNTIME", importance=6),
     Column("RESOURCES", flexible=True, importance=5),
 )
@@ -34,7 +35,8 @@ def show_nodes(head: Head, as_json: bool) -> None:
     if as_json:
         output.show_json(answer)
     else:
-        output.show_table(COLUMNS, [Section("", [node_row(node) for node in answer.nodes])])
+        notes = {position: note for position, node in enumerate(answer.nodes) if (note := _note(node))}
+        output.show_table(COLUMNS, [Section("", [node_row(node) for node in answer.nodes], notes=notes)])
 
 
 def show_node(head: Head, name: str, as_json: bool) -> None:
@@ -48,33 +50,54 @@ def show_node(head: Head, name: str, as_json: bool) -> None:
 def node_row(node: Node) -> tuple[str, ...]:
     return (
         sanitize(node.name),
-        "in trouble" if node.state == "online" and node.trouble else sanitize(node.state),
-        _slots(node),
-        str(node.cores or "-"),
-        _memory(node.memory_mib),
+        shown_state(node),
+        f"{node.free_slots} of {node.slots}",
+        f"{node.free_cores:g} of {node.cores}" if node.cores else "-",
+        f"{node.free_memory_mib / 1024:.0f} of {_memory(node.memory_mib)}" if node.memory_mib else "-",
         _runtime(node),
         _kinds(node.resources),
     )
+
+
+def shown_state(node: Node) -> str:
+    """The state, or that the node is in trouble: then it takes no new processes."""
+    return "in trouble" if node.state == "online" and node.trouble else sanitize(node.state)
+
+
+def _note(node: Node) -> str:
+    """Why the node takes no new processes, if that is known."""
+    if node.state == "online":
+        return f"takes no new processes: {sanitize(node.trouble)}" if node.trouble else ""
+    if node.state == "offline":
+        return f"silent since {local_time(node.since)}"
+    return sanitize(node.reason)
 
 
 def node_text(node: Node) -> str:
     labels = ", ".join(sanitize(f"{name}={value}") for name, value in node.labels.items())
     pairs = [
         ("Node name", sanitize(node.name)),
-        ("State", sanitize(node.state).upper()),
+        ("State", shown_state(node).upper()),
+        *([("Reason", sanitize(node.reason))] if node.reason else []),
         ("Since", local_time(node.since) if node.since else "never seen"),
         ("Address", sanitize(node.address) or "-"),
         ("Slots", _slots(node)),
-        ("Cores", str(node.cores or "-")),
-        ("Memory", _memory(node.memory_mib)),
+        ("Cores", f"{node.free_cores:g} of {node.cores} free" if node.cores else "-"),
+        ("Memory", f"{node.free_memory_mib / 1024:.0f} of {_memory(node.memory_mib)} free"),
         ("Runtime", sanitize(node.runtime)),
         ("Jobs run as", _accounts(node)),
         *([("Trouble", sanitize(node.trouble))] if node.trouble else []),
         ("Labels", labels or "-"),
         ("Groups", sanitize(", ".join(node.groups)) or "-"),
+        ("Jobs", "" if node.jobs else "-"),
+        *((f"  {job.number or '-'}", _job(job)) for job in node.jobs),
         ("Resources", "" if node.resources else "-"),
     ]
     return "\n".join([records(pairs), *(_resource(resource) for resource in node.resources)])
+
+
+def _job(job: NodeJob) -> str:
+    return sanitize(f"{job.user}, {job.title}" if job.title is not None else f"a job of {job.user}")
 
 
 def _resource(resource: NodeResource) -> str:
@@ -83,7 +106,7 @@ def _resource(resource: NodeResource) -> str:
     groups = f", for {sanitize(', '.join(resource.groups))}" if resource.groups else ""
     held = f", held by job {resource.job}" if resource.job is not None else ""
     if not resource.free and not held and not resource.trouble:
-        held = ", held by somebody else's job"
+        held = f", held by {sanitize(f'a job of {resource.user}') if resource.user else HIDDEN}"
     trouble = f", out of use: it {sanitize(resource.trouble)}" if resource.trouble else ""
     index = resource.index
     return f'  {index}: "{sanitize(resource.model)}" aka {known} (cuda {index}){groups}{held}{trouble}'
@@ -111,12 +134,14 @@ def _memory(mebibytes: int) -> str:
 def _kinds(resources: Sequence[NodeResource]) -> str:
     counts: dict[str, list[int]] = {}
     for resource in resources:
-        count = counts.setdefault(sanitize(resource.kind), [0, 0, 0])
+        count = counts.setdefault(sanitize(resource.kind), [0, 0, 0, 0])
         count[0] += 1
         count[1] += resource.free
         count[2] += bool(resource.trouble)
+        count[3] += resource.free and resource.usable
     return ", ".join(_kind(kind, *count) for kind, count in counts.items()) or "-"
 
 
-def _kind(name: str, total: int, free: int, faulty: int) -> str:
-    return f"{total}:{name} ({free} free{f', {faulty} out of use' if faulty else ''})"
+def _kind(name: str, total: int, free: int, faulty: int, mine: int) -> str:
+    shown = f"{free} free" if mine == free else f"{mine} free for you"
+    return f"{total}:{name} ({shown}{f', {faulty} out of use' if faulty else ''})"

@@ -72,6 +72,7 @@ class Hello(Message, frozen=True):
     overlay: str = ""  # a network across nodes that its containers can join
     separates_users: bool = False  # it can run each process as its user; otherwise all run as `account`
     account: str = ""  # that the worker runs as
+    trouble: str | None = None  # why the node takes no new processes; empty: it does; None: not known yet
 
 
 class Welcome(Message, frozen=True):

@@ -65,7 +65,7 @@ def create_head(settings: Settings) -> Head:
         wakeups=wakeups,
         database=database,
         data=data,
-        scheduling=Scheduling(database),
+        scheduling=Scheduling(database, settings),
         node_watch=NodeWatch(database, settings.offline_after_s),
         auth=_authentication(settings, database),
         cluster=cluster_id,

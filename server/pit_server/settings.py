@@ -44,6 +44,8 @@ BOUNDS = {
     "snapshot_days": (0, 1_000_000),
     "large_file_days": (0, 1_000_000),
     "max_disk_gib": (0, 1 << 22),
+    "default_cpu": (0.0, 10_000.0),
+    "default_mem": (0.0, 100_000.0),
 }
 
 
@@ -86,6 +88,8 @@ class Settings:
     pull: str = "missing"  # when a node fetches an image: missing, always, never
     shm_mib: int = 1024  # of a container's /dev/shm
     max_pids: int = 4096  # processes and threads in a container
+    default_cpu: float = 0.0  # cores booked for a process whose request names none; 0: none
+    default_mem: float = 0.0  # the same for GiB of memory
     max_disk_gib: int = 0  # disk space of a process with its job's directory; 0: no limit
     min_free_percent: float = 2.0  # of the disk; with less, uploads and submissions are refused
     reserve_mib: int = 64  # reserved on disk, to keep working when it is full; 0: nothing

@@ -176,6 +176,8 @@ class Worker:
             settings.overlay,
             not accounts.why_shared(settings),
             accounts.own_name(),
+            # The head can say from the first moment on that the node takes no jobs.
+            self._disks.check_spool() if settings.runtime is RuntimeKind.PROCESS else None,
         )
         self._link = link = HeadLink(settings, self._loop, self, hello, self._lease)
         if self._processes.known:

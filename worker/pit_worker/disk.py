@@ -91,8 +91,15 @@ class DiskMonitor:
 
     def _check_reserve(self) -> str:
         """Why the node should take no new processes; empty if it may."""
+        return self._find_shortage([self._spool, *self._runtime.list_disks()]) if self._reserve else ""
+
+    def check_spool(self) -> str:
+        """The same for the disk of the spool alone; does not block."""
+        return self._find_shortage([self._spool]) if self._reserve else ""
+
+    def _find_shortage(self, places: Iterable[Path]) -> str:
         wanted = self._reserve * (RECOVERY_FACTOR if self.trouble else 1)
-        for place in (self._spool, *self._runtime.list_disks()) if self._reserve else ():
+        for place in places:
             try:
                 disk = os.statvfs(place)
             except OSError:

@@ -2,6 +2,8 @@
 
 from typing import Annotated
 
+from msgspec import field
+
 from pit_protocol.wire import SECRET, Answer, Float, Int
 
 
@@ -19,6 +21,16 @@ class NodeResource(Answer, frozen=True):
     groups: list[str]  # that it is kept for
     free: bool
     job: Int | None  # that holds it; None: none, or the caller may not see the job
+    user: str = ""  # whose job holds it
+    usable: bool = True  # whether it is not kept for groups that the caller is no member of
+
+
+class NodeJob(Answer, frozen=True):
+    """A job with processes on a node; None where the caller may not see it."""
+
+    number: Int | None
+    user: str
+    title: str | None
 
 
 class Node(Answer, frozen=True):
@@ -38,6 +50,10 @@ class Node(Answer, frozen=True):
     shared_account: bool  # whether users may share that account
     trouble: str  # why it takes no new processes, or empty
     resources: list[NodeResource]
+    free_cores: Float = 0.0
+    free_memory_mib: Int = 0
+    reason: str = ""  # why its admin took it out of service
+    jobs: list[NodeJob] = field(default_factory=list)  # with processes there; the first of many
 
 
 class NodeList(Answer, frozen=True):

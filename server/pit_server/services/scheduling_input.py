@@ -2,20 +2,23 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import lru_cache
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from pit_grammar import parse
+from pit_grammar import Need, parse
+from pit_grammar.request import UNITS
 from pit_protocol.states import JobState, NodeState
 from pit_server.db.models import IS_LIVE, Allocation, Job, Node, Process, Resource
 from pit_server.scheduler.capacity import NodeView
-from pit_server.scheduler.kinds import PORT, SLOT
+from pit_server.scheduler.kinds import CPU, MEMORY, PORT, SLOT
 from pit_server.scheduler.plan import Waiting
 from pit_server.services.nodes import capacity
 from pit_server.services.nodes.aliases import KindNames
 from pit_server.services.users.access import ResourceAccess
+from pit_server.settings import Settings
 
 _parse = lru_cache(maxsize=4096)(parse)
 
@@ -27,7 +30,14 @@ class SchedulingInput:
     idle: list[NodeView]  # all nodes, with what they would have if nothing ran
 
 
-def load(session: Session) -> SchedulingInput:
+def default_needs(settings: Settings) -> tuple[Need, ...]:
+    """What is booked for a process that does not say how many cores or how much memory it needs."""
+    amounts = ((CPU, settings.default_cpu), (MEMORY, settings.default_mem))
+    units = [(kind, round(amount * UNITS[kind])) for kind, amount in amounts]
+    return tuple(Need(kind, Decimal(count) / UNITS[kind]) for kind, count in units if count)
+
+
+def load(session: Session, defaults: tuple[Need, ...] = ()) -> SchedulingInput:
     """Read the queue and the nodes at one moment; nodes are not read for an empty queue."""
     rows = session.execute(
         select(Job.id, Job.request, Job.user_id, Job.needs_container)
@@ -38,7 +48,7 @@ def load(session: Session) -> SchedulingInput:
         return SchedulingInput([], [], [])
     kinds, resources = KindNames(session).kinds(), ResourceAccess(session)
     texts = {row.request for row in rows}
-    requests = {text: _parse(text).renamed(kinds) for text in texts}
+    requests = {text: _parse(text).with_defaults(defaults).renamed(kinds) for text in texts}
     queue = [
         Waiting(
             row.id,
@@ -107,6 +117,7 @@ def _view(
         state=capacity.shown_state(node),
         faulty_units=faulty or {},
         holders=holders or {},
+        remark=node.service_reason,
     )
 
 

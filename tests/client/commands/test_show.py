@@ -81,9 +81,9 @@ def test_nodes(connected: StubHead, pit_command: Pit) -> None:
     )  # fmt: skip
     connected.people.records["nodes"] = {"n0": a_node(), "n1": new}
     assert pit_command("show", "nodes").stdout.splitlines() == [
-        "NODE  STATE   SLOTS          CORES  MEMORY  RUNTIME         RESOURCES",
-        "n0    online  15 of 16 free      8  64 GiB  docker          2:gtx1070 (1 free)",
-        "n1    new     8 of 8 free        -       -  process as lab  -",
+        "NODE  STATE   FREE SLOTS  FREE CORES  FREE MEMORY   RUNTIME         RESOURCES",
+        "n0    online  15 of 16    6.5 of 8    48 of 64 GiB  docker          2:gtx1070 (1 free)",
+        "n1    new     8 of 8      -           -             process as lab  -",
     ]
 
 
@@ -96,8 +96,9 @@ def test_a_node_with_its_resources(connected: StubHead, pit_command: Pit) -> Non
     lines = pit_command("show", "node:n0").stdout.splitlines()
     assert lines[:2] == ["Node name:   n0", "State:       ONLINE"]
     assert "Jobs run as: their users" in lines
-    assert lines[-4:] == [
+    assert lines[-5:] == [
         "Groups:      ml, students",
+        "Jobs:        -",
         "Resources:",
         '  0: "GeForce GTX 1070" aka "gtx1070" (cuda 0)',
         '  1: "NVIDIA A100" aka "nvidia-a100" or "a100" (cuda 1), for ml, held by job 12',
@@ -143,7 +144,37 @@ def test_the_connection_needs_no_token(home: Path, pit_command: Pit) -> None:
 def test_a_node_in_trouble_says_why(connected: StubHead, pit_command: Pit) -> None:
     connected.people.records["nodes"]["n0"] = a_node(trouble="its Docker engine does not answer")
     assert "\nTrouble:     its Docker engine does not answer\n" in pit_command("show", "node:n0").stdout
-    assert "n0    in trouble  15 of 16 free" in pit_command("show", "nodes").stdout
+    assert "State:       IN TROUBLE\n" in pit_command("show", "node:n0").stdout
+    lines = pit_command("show", "nodes").stdout.splitlines()
+    assert lines[1].startswith("n0    in trouble  15 of 16")
+    assert lines[2] == "     takes no new processes: its Docker engine does not answer"
+
+
+def test_the_reason_of_a_draining_node_is_shown(connected: StubHead, pit_command: Pit) -> None:
+    connected.people.records["nodes"]["n0"] = a_node(state="draining", reason="new PSU")
+    assert pit_command("show", "nodes").stdout.splitlines()[2] == "     new PSU"
+    assert "State:       DRAINING\nReason:      new PSU\n" in pit_command("show", "node:n0").stdout
+
+
+def test_a_node_lists_its_jobs_and_names_the_users_of_those_one_may_not_see(
+    connected: StubHead, pit_command: Pit
+) -> None:
+    jobs = [{"number": 12, "user": "anna", "title": "Sweep"}, {"number": None, "user": "bob", "title": None}]
+    held = a_resource(0, free=False, user="bob")
+    connected.people.records["nodes"]["n0"] = a_node(jobs=jobs, resources=[held])
+    lines = pit_command("show", "node:n0").stdout.splitlines()
+    begin = lines.index("Jobs:")
+    assert [line.split(None, 1)[1] for line in lines[begin + 1 : begin + 3]] == [
+        "anna, Sweep",
+        "a job of bob",
+    ]
+    assert lines[-1].endswith(", held by a job of bob")
+
+
+def test_what_is_kept_for_others_is_not_free_for_you(connected: StubHead, pit_command: Pit) -> None:
+    resources = [a_resource(0, groups=["ml"], usable=False), a_resource(1)]
+    connected.people.records["nodes"]["n0"] = a_node(resources=resources)
+    assert "2:gtx1070 (1 free for you)" in pit_command("show", "nodes").stdout
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,7 @@ class Worker(Caller):
         overlay: str = "",
         *,
         separates_users: bool | None = None,
+        trouble: str | None = None,
     ) -> Welcome:
         """`separates_users` is as the runtime does it, if it is None."""
         place = address or f"{self.name}.lab"
@@ -128,6 +129,7 @@ class Worker(Caller):
             overlay,
             separates_users=runtime == Runtime.DOCKER if separates_users is None else separates_users,
             account="lab",
+            trouble=trouble,
         )
         answer = self.post("/node/session", json=to_json(hello))
         assert answer.status_code == 200, answer.json

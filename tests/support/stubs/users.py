@@ -212,6 +212,8 @@ def a_resource(index: int = 0, **fields: Any) -> Json:
         "free": not fields.get("trouble") and fields.get("job") is None,
         "groups": [],
         "job": None,
+        "user": "anna" if fields.get("job") else "",
+        "usable": True,
         **fields,
     }
 
@@ -234,5 +236,9 @@ def a_node(name: str = "n0", **fields: Any) -> Json:
         "labels": {"rack": "r9"},
         "groups": [],
         "resources": [a_resource(0, job=12), a_resource(1)],
+        "free_cores": 6.5,
+        "free_memory_mib": 49152,
+        "reason": "",
+        "jobs": [],
         **fields,
     }

@@ -10,6 +10,7 @@ from pathlib import Path
 from pit_protocol.system.procfs import read_stat
 from pit_worker.runtime.process_tree import parents_first
 
+CPU_PERIOD_US = 100_000
 JOIN = 'echo 0 >"$1/cgroup.procs"'
 
 
@@ -34,6 +35,19 @@ def make(own: Path, marker: str) -> Path:
     group = own / ("pit-" + re.sub(r"[^\w-]", "_", marker))
     group.mkdir(exist_ok=True)
     return group
+
+
+def limit(group: Path, cpus: float | None, memory_mib: int | None) -> None:
+    """Limit cores and memory, where the machine hands these controllers on to the worker's cgroups."""
+    limits = {
+        "cpu.max": f"{max(1000, int(cpus * CPU_PERIOD_US))} {CPU_PERIOD_US}" if cpus else "",
+        "memory.max": str(memory_mib * 1024 * 1024) if memory_mib else "",
+        "memory.swap.max": "0" if memory_mib else "",
+    }
+    for name, value in limits.items():
+        if value and (group / name).exists():
+            with suppress(OSError):
+                (group / name).write_text(value)
 
 
 def members(group: Path) -> set[int]:

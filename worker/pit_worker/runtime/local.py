@@ -140,6 +140,8 @@ class LocalRuntime:
         if self._own_cgroup is None:
             return ""
         group = cgroup.make(self._own_cgroup, entry.marker)
+        if spec := entry.intent.spec:
+            cgroup.limit(group, spec.cpus, spec.memory_mib)
         entry.cgroup.write_text(str(group))
         return str(group)
 

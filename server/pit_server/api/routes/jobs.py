@@ -42,9 +42,9 @@ def submit() -> tuple[JobRecord, int]:
 
     def accept() -> tuple[int, bool]:
         with head().database.write() as session:
-            home = head().settings.home
+            settings = head().settings
             return accept_submission(
-                session, caller(), submission, wanted, origin, home=home, now=time.time()
+                session, caller(), submission, wanted, origin, settings=settings, now=time.time()
             )
 
     try:

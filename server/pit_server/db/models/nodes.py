@@ -24,6 +24,7 @@ class Node(Base):
     slots: Mapped[int | None]  # None: max(8, 2 x cores)
     labels: Mapped[dict[str, Any]] = mapped_column(default=dict)
     service: Mapped[str] = mapped_column(default="online")  # the state its admin wants
+    service_reason: Mapped[str] = mapped_column(default="")  # why its admin took it out of service
     fixed_address: Mapped[str] = mapped_column(default="")  # set by its admin; overrides the worker's own
     removed_at: Mapped[float | None]  # the row stays, because old jobs refer to it; it can be added again
     runtime: Mapped[str] = mapped_column(default="process")

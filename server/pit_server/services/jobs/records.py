@@ -234,7 +234,7 @@ def _shares(session: Session, number: int) -> defaultdict[int, list[str]]:
 
 
 def _filtered(query: Select[*tuple[Any, ...]], filters: Mapping[str, str]) -> Select[*tuple[Any, ...]]:
-    known = {"user", "state", "outcome", "title", *SEARCHABLE}
+    known = {"node", "user", "state", "outcome", "title", *SEARCHABLE}
     known |= {"since", "till", "asc", "desc", "limit", "offset", "columns"}
     if unknown := sorted(set(filters) - known):
         raise Problem(
@@ -246,6 +246,9 @@ def _filtered(query: Select[*tuple[Any, ...]], filters: Mapping[str, str]) -> Se
     for name, column in (("user", User.name), ("state", Job.state), ("outcome", Job.outcome)):
         if name in filters:
             query = query.where(column == filters[name])
+    if "node" in filters:
+        there = select(Process.job_id).join(Node, Node.id == Process.node_id)
+        query = query.where(Job.id.in_(there.where(Node.name == filters["node"])))
     for name in ("title", *SEARCHABLE):
         if name in filters:
             # The same on all databases: case does not matter, and only % and _ are special.

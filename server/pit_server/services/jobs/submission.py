@@ -56,11 +56,12 @@ def accept_submission(
     request: Request,
     origin: Origin,
     *,
-    home: Path,
+    settings: Settings,
     now: float,
 ) -> tuple[int, bool]:
     """Store a job; returns its number and whether it is new: the same submission sent twice is one job."""
     assert caller.user_id is not None  # noqa: S101 - the route admits users only
+    home = settings.home
     body = _body_hash(home, submission)
     known = session.execute(
         select(Job.id, Job.body_sha256).where(
@@ -75,7 +76,8 @@ def accept_submission(
                 status=422,
             )
         return known.id, False
-    _check_possible(session, caller.user_id, request, submission.options.image)
+    booked = request.with_defaults(scheduling_input.default_needs(settings))
+    _check_possible(session, caller.user_id, booked, submission.options.image)
     origin.check()
     if submission.options.continues is not None:
         _check_continued(session, caller, submission.options.continues)

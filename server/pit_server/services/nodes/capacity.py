@@ -4,7 +4,7 @@ from collections import defaultdict
 from typing import NamedTuple
 
 from sqlalchemy import func, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
 from pit_protocol.answers import nodes as answers
 from pit_protocol.states import NodeState
@@ -22,8 +22,9 @@ from pit_server.db.models import (
 )
 from pit_server.scheduler.kinds import CPU, MEMORY
 from pit_server.services.files import unix_ids
+from pit_server.services.nodes import node_jobs
 from pit_server.services.nodes.aliases import KindNames
-from pit_server.services.users.access import visible
+from pit_server.services.users.access import ResourceAccess, visible
 from pit_server.services.users.tokens import Caller
 
 MIN_SLOTS = 8
@@ -83,7 +84,7 @@ def records(session: Session, caller: Caller, name: str | None = None) -> list[a
     query = select(Node).where(Node.removed_at.is_(None)).order_by(Node.name)
     nodes = session.execute(query.where(Node.name == name) if name else query).scalars().all()
     used, users = used_by_node(session), count_users(session)
-    resources = _resource_records(session, caller)
+    resources, jobs = _resource_records(session, caller), node_jobs.list_all(session, caller)
     groups = _group_names(session, NodeGroup)
     return [
         answers.Node(
@@ -103,6 +104,10 @@ def records(session: Session, caller: Caller, name: str | None = None) -> list[a
             shared_account=node.shared_account,
             trouble=trouble_of(node, users) if node.epoch else "",
             resources=resources.get(node.id, []),
+            free_cores=node.cores - used.get(node.id, NOTHING).cpu_milli / 1000,
+            free_memory_mib=node.memory_mib - used.get(node.id, NOTHING).memory_mib,
+            reason=node.service_reason,
+            jobs=jobs.get(node.id, []),
         )
         for node in nodes
     ]
@@ -150,14 +155,18 @@ def _resource_records(session: Session, caller: Caller) -> dict[int, list[answer
     names = KindNames(session)
     groups = _group_names(session, ResourceGroup)
     result: dict[int, list[answers.NodeResource]] = defaultdict(list)
+    owner = aliased(Job)
     held = (
-        select(Allocation.node_id, Allocation.unit, Process.job_id)
+        select(Allocation.node_id, Allocation.unit, Process.job_id, User.name.label("user"))
         .join(Process, Process.id == Allocation.process_id)
+        .join(owner, owner.id == Process.job_id)
+        .join(User, User.id == owner.user_id)
         .where(Allocation.released_at.is_(None), Allocation.unit.is_not(None))
         .subquery()
     )
-    for resource, holder, job in session.execute(
-        select(Resource, held.c.job_id, Job.id)
+    closed = ResourceAccess(session).access_of(caller.user_id or 0).closed_units
+    for resource, holder, job, user in session.execute(
+        select(Resource, held.c.job_id, Job.id, held.c.user)
         .outerjoin(held, (held.c.node_id == Resource.node_id) & (held.c.unit == Resource.unit))
         .outerjoin(Job, (Job.id == held.c.job_id) & visible(caller))
         .where(Resource.is_present)
@@ -176,6 +185,8 @@ def _resource_records(session: Session, caller: Caller) -> dict[int, list[answer
                 groups=groups.get(resource.id, []),
                 free=holder is None and not resource.trouble,
                 job=job,
+                user=user or "",
+                usable=(resource.node_id, resource.unit) not in closed,
             )
         )
     return result

@@ -74,6 +74,9 @@ def set_properties(
             node.service = value
             if node.state != NodeState.OFFLINE:  # of a silent node, `since` is its last sign of life
                 node.since = now
+            node.service_reason = ""
+        elif name == "reason":
+            pass  # after the state, whichever comes first
         elif name == "address":
             node.fixed_address = value
         elif name == "slots":
@@ -82,6 +85,13 @@ def set_properties(
             node.shared_account = value
         else:
             labels[name.removeprefix(LABEL)] = value
+    for reason in (value for _, name, value in values if name == "reason"):
+        if reason and node.service == NodeState.ONLINE:
+            hint = f"`pit set node:{node.name} state=draining reason=…`"
+            raise Problem(
+                "bad_reason", f"node {node.name} is in service and needs no reason", hint, status=422
+            )
+        node.service_reason = reason
     node.labels = {name: value for name, value in labels.items() if value}
     if len(node.labels) > MAX_LABELS:
         raise Problem("bad_label", f"a node has at most {MAX_LABELS} labels", status=422)
@@ -132,7 +142,7 @@ def _mark_removed(session: Session, node: Node, *, now: float) -> None:
     resources = select(Resource.id).where(Resource.node_id == node.id)
     session.execute(delete(ResourceGroup).where(ResourceGroup.resource_id.in_(resources)))
     node.removed_at, node.state, node.labels, node.slots = now, NodeState.NEW, {}, None
-    node.fixed_address, node.shared_account = "", False
+    node.fixed_address, node.service_reason, node.shared_account = "", "", False
     session.flush()
     notify_after_commit(session, SCHEDULER, STATUS)
 

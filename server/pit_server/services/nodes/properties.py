@@ -35,6 +35,7 @@ def _read_address(name: str, text: str) -> str:
 
 PROPERTIES = (
     Property("state", _read_service),
+    Property("reason", read_text),
     Property("address", _read_address),
     Property("slots", read_count),
     Property("shared_account", read_yes_no),

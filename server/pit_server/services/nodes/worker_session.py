@@ -27,6 +27,8 @@ def begin(session: Session, node_id: int, hello: Hello, *, now: float) -> Node:
     node.cores, node.memory_mib = hello.inventory.cores, hello.inventory.memory_mib
     node.runtime, node.overlay = hello.runtime, hello.overlay
     node.separates_users, node.account = hello.separates_users, hello.account
+    if hello.trouble is not None:
+        node.trouble = storable(hello.trouble)[:MAX_NAME]
     _store_resources(session, node_id, hello.inventory)
     session.flush()
     set_state(session, node_id, NodeState.ONLINE, now=now)
