@@ -5,6 +5,20 @@ from pathlib import Path
 from pit_protocol.problem import Problem
 
 
+def check_private(path: Path) -> None:
+    """Raise a Problem if others may read or write a file with secrets."""
+    try:
+        mode = path.stat().st_mode & 0o077
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    if mode:
+        raise Problem(
+            "open_file",
+            f"{path} has your tokens, and other accounts of this machine may open it",
+            f"`chmod 600 {path}`, then `pit logout` and `pit login` if they may have read it",
+        )
+
+
 def read_text(path: Path) -> str | None:
     """The file's text, or None if there is no such file."""
     try:

@@ -43,6 +43,15 @@ def resolve_secrets(properties: Mapping[str, str | None]) -> dict[str, str]:
     }
 
 
+def ask_old_password(given: str | None) -> str:
+    """The current password, from where the new one came; empty if the user has none."""
+    if given == STDIN:
+        return sys.stdin.readline().rstrip("\n")
+    if given or not prompt.is_interactive():
+        return ""  # refused in a moment, because of the new one
+    return prompt.ask_hidden("Current password (empty if you have none)", may_be_empty=True)
+
+
 def _secret(name: str, value: str | None) -> str:
     if value == STDIN:
         secret = sys.stdin.readline() if name == "password" else sys.stdin.read()

@@ -4,7 +4,7 @@ import click
 
 from pit.args.entities import SETTABLE, parse_entity, parse_properties
 from pit.args.options import example, json_option
-from pit.args.properties import resolve_secrets
+from pit.args.properties import ask_old_password, resolve_secrets
 from pit.exit_codes import Exit
 from pit.head.latest import find_entity
 from pit.login.session import open_head
@@ -19,14 +19,19 @@ from pit.ui.sanitize import sanitize
 def command(entity: str, properties: tuple[str, ...], as_json: bool) -> Exit:
     """Change properties of a user, group, node, alias or job.
 
-    `pit set me password` asks for the new password, `pit set me git.github.com` for a token with which the
-    head fetches your private repositories from there (`=@FILE` reads an ssh key or a token from a file,
+    `pit set me password` asks for the current password and the new one (`password=-` reads both from stdin,
+    a line each), and logs you out everywhere else. `pit set me git.github.com` asks for a token with which
+    the head fetches your private repositories from there (`=@FILE` reads an ssh key or a token from a file,
     `=-` from stdin, `=` removes it). For an unknown property, the error lists the known ones.
     """
     target, given = parse_entity(entity, SETTABLE), parse_properties(properties)
     with open_head() as head:
         target = find_entity(head, target)
-        record = head.change(target, resolve_secrets(given))
+        old = {}
+        is_user = "password" in given and target.kind == "user"
+        if is_user and (target.name == "me" or target.name == head.me().name):
+            old = {"old_password": ask_old_password(given["password"])}
+        record = head.change(target, {**resolve_secrets(given), **old})
     if as_json:
         output.show_json(record)
     else:

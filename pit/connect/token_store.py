@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pit.text_files import read_text
+from pit.text_files import check_private, read_text
 from pit_protocol.atomic_file import write_atomic
 
 USER_FILE = ".pituser.txt"
@@ -26,6 +26,7 @@ def get_account(keys: Iterable[str]) -> Account | None:
 
     Were one enough, a file with a known certificate and a stranger's would lead the token to the stranger.
     """
+    check_private(user_file())
     known = dict(_list_lines())
     found = {known.get(key) for key in keys}
     return found.pop() if len(found) == 1 else None

@@ -24,8 +24,9 @@ def ask_optional(label: str) -> str:
     return str(click.prompt(sanitize(label), default="", show_default=False, err=True)).strip()
 
 
-def ask_hidden(label: str) -> str:
-    return str(click.prompt(sanitize(label), hide_input=True, err=True))
+def ask_hidden(label: str, *, may_be_empty: bool = False) -> str:
+    default = "" if may_be_empty else None
+    return str(click.prompt(sanitize(label), hide_input=True, err=True, default=default, show_default=False))
 
 
 def repeats(password: str) -> bool:

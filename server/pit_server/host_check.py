@@ -1,7 +1,8 @@
 """The Host check: every request, of the API and of WebDAV, must name one of the head's own hosts.
 
 A web page can make a browser reach a head on loopback or in a private network under the page's own name (DNS
-rebinding). Such a request has that name in `Host`, so it is refused before anything else handles it.
+rebinding). Such a request has that name in `Host`, so it is refused before anything else handles it. A page
+can also send a request that changes something under the head's own name: its `Origin` shows that.
 """
 
 import ipaddress
@@ -11,6 +12,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterable
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,6 +23,7 @@ from pit_server.settings import Settings
 LOOPBACK_NAMES = frozenset(("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"))
 LOOKUP_S = 2.0  # longest wait for the name service, which may be down
 REFRESH_S = 60.0  # after which an unknown name triggers a new lookup of the machine's names
+READING = frozenset(("GET", "HEAD", "OPTIONS", "PROPFIND"))
 SHOWN = 100  # characters of a refused host in the answer
 _HOST = re.compile(
     r"(?:\[(?P<ipv6>[0-9a-f:.]+)(?:%[\w.~-]+)?\]|(?P<name>[a-z0-9_][a-z0-9_.-]*))(?::\d{0,5})?",
@@ -36,13 +39,23 @@ class HostCheck:
     def __init__(self, app: Any, settings: Settings) -> None:
         self._app, self._own_names = app, _OwnNames()
         self._set = frozenset(list_set(settings))
+        self._url_host = urlsplit(settings.url).netloc.lower() or None
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         given = environ.get("HTTP_HOST", "")
         if self._is_ours(parse(given)):
+            if environ["REQUEST_METHOD"] not in READING and not self._is_own_page(environ):
+                return _refuse(environ, start_response, _cross_site(environ.get("HTTP_ORIGIN", "")))
             answer: Iterable[bytes] = self._app(environ, start_response)
             return answer
-        return _refuse(environ, start_response, given)
+        return _refuse(environ, start_response, _misdirected(given))
+
+    def _is_own_page(self, environ: dict[str, Any]) -> bool:
+        """Whether a request that changes something comes from no web page, or from one of this head."""
+        origin = environ.get("HTTP_ORIGIN")
+        if origin is None:
+            return environ.get("HTTP_SEC_FETCH_SITE", "none") in ("none", "same-origin")
+        return urlsplit(origin).netloc.lower() in (environ["HTTP_HOST"].lower(), self._url_host)
 
     def _is_ours(self, host: str | Address | None) -> bool:
         if host is None:
@@ -151,16 +164,24 @@ def _list_names() -> list[str]:
     return [name, *aliases, tls.fqdn()]
 
 
-def _refuse(environ: dict[str, Any], start_response: Any, given: str) -> Iterable[bytes]:
+def _misdirected(given: str) -> Problem:
     # As ASCII: it may contain anything, and is shown in a terminal.
     called = f"the host {given[:SHOWN]!a}" if given else "a request without a host"
-    problem = Problem(
+    return Problem(
         "misdirected",
         f"this head does not answer for {called}",
         "if this is a name or address of the head, its admin adds it to the setting `hosts` in head.toml",
         status=421,
     )
+
+
+def _cross_site(origin: str) -> Problem:
+    page = f"a page of {origin[:SHOWN]!a}" if origin else "a page of another site"
+    return Problem("cross_site", f"{page} may not change anything on this head", status=403)
+
+
+def _refuse(environ: dict[str, Any], start_response: Any, problem: Problem) -> Iterable[bytes]:
     body = json.dumps(problem.to_json()).encode() + b"\n"
     headers = [("Content-Type", "application/problem+json"), ("Content-Length", str(len(body)))]
-    start_response("421 Misdirected Request", headers)
+    start_response(f"{problem.status} {HTTPStatus(problem.status).phrase}", headers)
     return [b"" if environ["REQUEST_METHOD"] == "HEAD" else body]

@@ -10,6 +10,7 @@ import pytest
 from pit.cli import pit
 from pit.connect.head_address import Address
 from pit.connect.token_store import Account, keep_account
+from pit_protocol.atomic_file import write_atomic
 from tests.support.certificates import Certificate, a_certificate
 from tests.support.git_projects import git
 from tests.support.stubs.head import TOKEN, Server, StubHead
@@ -70,7 +71,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 def connected(head: StubHead, home: Path) -> StubHead:
     """A head whose URL and token are stored in the home directory."""
     (home / ".pitconnect.txt").write_text(f"{head.url}\n")
-    (home / ".pituser.txt").write_text(f"{head.url} anna {TOKEN}\n")
+    write_atomic(home / ".pituser.txt", f"{head.url} anna {TOKEN}\n")
     return head
 
 

@@ -14,6 +14,7 @@ from pit.args.unknown_words import FOREIGN_COMMANDS
 from pit.cli import ALIASES, COMMANDS, SECTIONS
 from pit.cli import pit as group
 from pit_protocol import __version__
+from pit_protocol.atomic_file import write_atomic
 from pit_protocol.problem import Problem
 from tests.client.conftest import Pit
 from tests.support.stubs.head import Handler, Server, StubHead
@@ -115,7 +116,7 @@ def test_an_unreachable_head_is_named_with_the_file_it_came_from(home: Path, pit
     with Server() as gone:
         url = gone.url
     (home / ".pitconnect.txt").write_text(f"{url}\n")
-    (home / ".pituser.txt").write_text(f"{url} anna pit_a_1\n")
+    write_atomic(home / ".pituser.txt", f"{url} anna pit_a_1\n")
     result = pit_command("status")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (

@@ -137,10 +137,14 @@ class TestSet:
     def test_a_new_password_is_asked_for_twice(
         self, connected: StubHead, pit_command: Pit, terminal: None, word: str
     ) -> None:
-        result = pit_command("set", "me", word, input="new secret\nnew secret\n")
-        assert (result.exit_code, result.stdout) == (0, "user:me is changed\n")
-        assert last_set(connected) == {"password": "new secret"}
+        result = pit_command("set", "me", word, input="old secret\nnew secret\nnew secret\n")
+        assert (result.exit_code, result.stdout) == (0, "user:me is changed\n"), result.stderr
+        assert last_set(connected) == {"password": "new secret", "old_password": "old secret"}
         assert "new secret" not in result.output
+
+    def test_both_passwords_come_from_stdin_a_line_each(self, connected: StubHead, pit_command: Pit) -> None:
+        assert pit_command("set", "me", "password=-", input="old secret\nnew secret\n").exit_code == 0
+        assert last_set(connected) == {"password": "new secret", "old_password": "old secret"}
 
     def test_without_a_terminal_a_password_must_be_given(self, connected: StubHead, pit_command: Pit) -> None:
         result = pit_command("set", "me", "password")
@@ -153,7 +157,7 @@ class TestSet:
         assert "secret" not in result.output
 
     def test_a_password_that_no_head_accepts_is_not_sent(self, connected: StubHead, pit_command: Pit) -> None:
-        result = pit_command("set", "me", "password=-", input="x" * 73 + "\n")
+        result = pit_command("set", "me", "password=-", input="old secret\n" + "x" * 73 + "\n")
         assert (result.exit_code, connected.calls) == (1, [])
 
     def test_nothing_to_set_is_a_usage_error(self, connected: StubHead, pit_command: Pit) -> None:

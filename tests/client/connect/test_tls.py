@@ -8,6 +8,7 @@ import pytest
 
 from pit.connect.head_address import Address
 from pit.connect.token_store import Account, keep_account
+from pit_protocol.atomic_file import write_atomic
 from tests.client.conftest import Pit
 from tests.support.certificates import Certificate, a_certificate
 from tests.support.stubs.head import TOKEN, Server, StubHead
@@ -169,7 +170,7 @@ class TestSystemsCas:
 
 def test_plain_http_beyond_this_machine(home: Path, pit_command: Pit, terminal: None) -> None:
     (home / ".pitconnect.txt").write_text("http://pit.example.org\n")
-    (home / ".pituser.txt").write_text(f"http://pit.example.org anna {TOKEN}\n")
+    write_atomic(home / ".pituser.txt", f"http://pit.example.org anna {TOKEN}\n")
     result = pit_command("status")
     assert result.exit_code == 1
     assert "would show your token to everyone on the way" in result.stderr

@@ -79,3 +79,12 @@ class TestLogout:
         result = pit_command("logout")
         assert result.exit_code == 1
         assert f"has no token for {named.url}" in result.stderr
+
+
+def test_a_token_file_that_others_may_read_is_not_used(
+    pit_command: Pit, connected: StubHead, home: Path
+) -> None:
+    (home / ".pituser.txt").chmod(0o640)
+    result = pit_command("status")
+    assert (result.exit_code, connected.calls) == (1, [])
+    assert "other accounts of this machine may open it" in result.stderr and "`chmod 600 " in result.stderr

@@ -28,7 +28,13 @@ def database_url() -> str:
 
 @pytest.fixture
 def ask(head: Head) -> Ask:
-    def ask(host: str | None, path: str = "/api/v1/", method: str = "GET", **settings: Any) -> TestResponse:
+    def ask(
+        host: str | None,
+        path: str = "/api/v1/",
+        method: str = "GET",
+        headers: dict[str, str] | None = None,
+        **settings: Any,
+    ) -> TestResponse:
         app = create_app(replace(head, settings=replace(head.settings, **settings)))
 
         def serve(environ: dict[str, Any], start_response: Any) -> Any:
@@ -37,7 +43,7 @@ def ask(head: Head) -> Ask:
                 environ["HTTP_HOST"] = host
             return app(environ, start_response)
 
-        return Client(serve).open(path, method=method, buffered=True)
+        return Client(serve).open(path, method=method, headers=headers, buffered=True)
 
     return ask
 
@@ -230,3 +236,37 @@ def test_name_lookups_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (len(asked), "n1.example.org" in own) == (1, True)
     monkeypatch.setattr(host_check, "REFRESH_S", -1.0)
     assert "n2.example.org" in own  # the machine was renamed
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "http://127.0.0.1:9999"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+)
+@pytest.mark.parametrize("path", ["/api/v1/login", "/dav/home/x"])
+def test_a_page_of_another_site_changes_nothing(ask: Ask, headers: dict[str, str], path: str) -> None:
+    for method in ("POST", "PUT", "PATCH", "DELETE"):
+        refused = ask("127.0.0.1:8000", path, method, headers)
+        assert (refused.status_code, json.loads(refused.data)["code"]) == (403, "cross_site")
+
+
+@pytest.mark.parametrize(
+    ("headers", "chosen"),
+    [
+        ({}, {}),
+        ({"Origin": "http://127.0.0.1:8000"}, {}),
+        ({"Sec-Fetch-Site": "same-origin"}, {}),
+        ({"Sec-Fetch-Site": "none"}, {}),
+        ({"Origin": "https://pit.example.org"}, {"url": "https://pit.example.org"}),
+    ],
+)
+def test_a_client_and_the_heads_own_pages_may(
+    ask: Ask, headers: dict[str, str], chosen: dict[str, str]
+) -> None:
+    answer = ask("127.0.0.1:8000", "/api/v1/login", "POST", headers, **chosen)
+    assert answer.status_code == 415  # it is asked for JSON next

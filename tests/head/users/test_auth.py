@@ -298,3 +298,25 @@ def test_no_password_and_no_token_is_in_the_database_or_the_audit(
     assert PASSWORD not in dump and "another secret" not in dump
     assert token.split("_", 2)[2] not in dump
     assert "berta" in dump and str(NOW) in dump
+
+
+def test_a_new_password_needs_the_current_one_and_ends_other_sessions(app: Flask, root: Person) -> None:
+    here, there = (Person(app, "berta", register_or_log_in(app, root)) for _ in range(2))
+    for old in ({}, {"old_password": "wrong password"}):
+        refused = here.patch("/users/me", password="another secret", **old)
+        assert (refused.status_code, refused.json["code"]) == (403, "old_password")
+    here.ok(here.patch("/users/me", password="another secret", old_password=PASSWORD))
+    assert here.get("/me").status_code == 200
+    assert there.get("/me").status_code == 401
+    root.ok(root.patch("/users/berta", password="a third secret"))
+    assert here.get("/me").status_code == 401
+
+
+def register_or_log_in(app: Flask, root: Person) -> str:
+    """A token of berta's, who registers at the first call."""
+    answer = log_in(app)
+    if answer.status_code != 201:
+        register(app)
+        root.ok(root.patch("/users/berta", active="yes"))
+        answer = log_in(app)
+    return str(answer.json["token"])

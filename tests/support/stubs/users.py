@@ -138,6 +138,7 @@ class People:
 
 def _properties(folder: str, body: bytes) -> Json:
     properties: Json = json.loads(body)["set"]
+    properties.pop("old_password", None)
     for name in properties:
         if name not in KNOWN[folder]:
             known = ", ".join(sorted(KNOWN[folder]))

@@ -7,7 +7,7 @@ from flask import Blueprint
 
 from pit_protocol.answers.users import Removed, User, UserList
 from pit_server.api.http.audited import audited, describe_values
-from pit_server.api.http.context import given_properties, head
+from pit_server.api.http.context import address, given_properties, head
 from pit_server.api.http.guard import Role, allow, caller
 from pit_server.services.files import removed, trash
 from pit_server.services.properties import Property, read_all
@@ -33,7 +33,7 @@ def show(name: str) -> User:
 @blueprint.put("/<name>")
 @allow(Role.ADMIN)
 def add(name: str) -> tuple[User, int]:
-    values = _read(is_new=True)
+    values = _read(given_properties(), is_new=True)
     now = time.time()
     with audited("add", f"user:{name}", describe_values(values)) as session:
         user = accounts.add(session, name, now=now)
@@ -44,8 +44,11 @@ def add(name: str) -> tuple[User, int]:
 @blueprint.patch("/<name>")
 @allow(Role.USER)
 def change(name: str) -> User:
-    values = _read()
-    known = _named(name)
+    given, known = given_properties(), _named(name)
+    old_password = given.pop(accounts.OLD_PASSWORD, "")
+    if "password" in given and known == caller().name:
+        head().auth.confirm(known, old_password, address(), now=time.time())
+    values = _read(given)
     with audited("set", f"user:{known}", describe_values(values)) as session:
         user = accounts.find(session, caller(), known, lock=True)
         accounts.set_properties(session, caller(), user, values, home=head().settings.home, now=time.time())
@@ -92,8 +95,8 @@ def _named(name: str) -> str:
     return caller().name if name == accounts.ME else name
 
 
-def _read(*, is_new: bool = False) -> list[tuple[Property, str, Any]]:
+def _read(given: dict[str, str], *, is_new: bool = False) -> list[tuple[Property, str, Any]]:
     """The values to set. Passwords are hashed here, before a session is open, because hashing is slow."""
-    values = read_all("user", accounts.PROPERTIES, given_properties(), is_new=is_new)
+    values = read_all("user", accounts.PROPERTIES, given, is_new=is_new)
     hashes = head().auth.passwords
     return [(prop, name, hashes.make(text) if name == "password" else text) for prop, name, text in values]

@@ -31,6 +31,7 @@ from pit_server.services.users.tokens import Caller
 from pit_server.wakeups import SCHEDULER, STATUS
 
 ME = "me"
+OLD_PASSWORD = "old_password"  # noqa: S105 - the name of a value that comes with a new one
 PROPERTIES = (
     Property("full_name", read_some_text, Action.CHANGE_ACCOUNT, is_mandatory=True),
     Property("email", read_email, Action.CHANGE_ACCOUNT),
@@ -114,6 +115,8 @@ def set_properties(
         permissions.require(prop.action or Action.GOVERN_ACCOUNT, mine, f"{name} of user {user.name}")
         if name == "password":
             user.password_hash = value
+            kept = caller.token_id if user.id == caller.user_id else None
+            tokens.revoke_others(session, user.id, kept)
         elif name == "autoshare":
             _set_autoshare(session, user, value)
         elif name.startswith(secrets.PREFIX):

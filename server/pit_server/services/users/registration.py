@@ -20,7 +20,7 @@ from pit_server.services.properties import read_email, read_some_text
 from pit_server.services.users import accounts, tokens
 from pit_server.services.users.password_cache import PasswordCache
 from pit_server.services.users.passwords import Passwords
-from pit_server.services.users.rate_limit import RateLimit
+from pit_server.services.users.rate_limit import RateLimit, TooManyAttempts
 from pit_server.services.users.tokens import Caller
 from pit_server.services.validation import check_text
 
@@ -58,6 +58,23 @@ class Authentication:
         if not user.is_active:
             raise tokens.inactive(user.name)
         return Caller(user.id, None, user.name, user.full_name, user.is_admin)
+
+    def confirm(self, name: str, password: str, address: str, *, now: float) -> None:
+        """Check the current password of a user who has one; a stolen token alone must not change it."""
+        user = self._find(name)
+        if user is None or user.password_hash is None:
+            return
+        hint = "`pit set me password` asks for it; an admin can set a new one without"
+        if not password:
+            raise Problem("old_password", "a new password needs the current one", hint, status=403)
+        try:
+            self._check(Login(name, password), address, now=now)
+        except TooManyAttempts:
+            raise
+        except Problem as problem:
+            if problem.code != "bad_login":
+                raise
+            raise Problem("old_password", "this is not the current password", hint, status=403) from None
 
     def _find(self, name: str) -> AnyRow | None:
         if not _is_storable(name):

@@ -191,6 +191,12 @@ def revoke_all(
     session.execute(delete(Token).where(owner & Token.joins if only_codes else owner))
 
 
+def revoke_others(session: Session, user_id: int, kept: int | None) -> None:
+    """Revoke all tokens of a user but one; those of running jobs stay."""
+    others = (Token.user_id == user_id) & Token.attempt_id.is_(None)
+    session.execute(delete(Token).where(others if kept is None else others & (Token.id != kept)))
+
+
 def revoke_of_attempt(session: Session, attempt_id: int, label: str | None = None) -> None:
     """Revoke the tokens of an attempt; with `label`, only those with that label."""
     mine = Token.attempt_id == attempt_id
