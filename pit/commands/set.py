@@ -1,5 +1,7 @@
 """`pit set`: change properties."""
 
+from collections.abc import Mapping, Sequence
+
 import click
 
 from pit.args.entities import SETTABLE, parse_entity, parse_properties
@@ -9,7 +11,16 @@ from pit.exit_codes import Exit
 from pit.head.latest import find_entity
 from pit.login.session import open_head
 from pit.ui import output
+from pit.ui.plural import plural
 from pit.ui.sanitize import sanitize
+from pit_protocol.answers.users import User
+
+MOST_LISTED = 20
+CONSEQUENCES = {
+    "held": "held until `pit set user:{user} active=yes`",
+    "running": "still running, and may finish; `pit set user:{user} jobs=stop` stops them",
+    "stopping": "stopping",
+}
 
 
 @click.command("set", epilog=example("pit set node:n0 state=draining label.rack=r9"))
@@ -36,4 +47,14 @@ def command(entity: str, properties: tuple[str, ...], as_json: bool) -> Exit:
         output.show_json(record)
     else:
         output.show(f"{sanitize(target)} is changed")
+        if isinstance(record, User) and isinstance(record.jobs, dict):
+            _tell_of_jobs(record.name, record.jobs)
     return Exit.DONE
+
+
+def _tell_of_jobs(user: str, jobs: Mapping[str, Sequence[int]]) -> None:
+    """Say what becomes of the jobs of a user who is not active."""
+    for state, numbers in jobs.items():
+        what = CONSEQUENCES.get(state, state).format(user=user)
+        listed = ", ".join(map(str, numbers[:MOST_LISTED])) + (" …" if len(numbers) > MOST_LISTED else "")
+        output.show(f"{plural(len(numbers), 'job')} {'is' if len(numbers) == 1 else 'are'} {what}: {listed}")

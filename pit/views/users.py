@@ -1,5 +1,7 @@
 """Users: a list of all, or one with everything that the caller may see."""
 
+from collections.abc import Mapping, Sequence
+
 from msgspec import UNSET
 
 from pit.args.properties import value_text
@@ -50,8 +52,15 @@ def show_me(head: Head, as_json: bool) -> None:
 
 def user_text(user: User) -> str:
     pairs = [(label, _text(user, name)) for name, label in LABELS.items() if getattr(user, name) is not UNSET]
+    if isinstance(user.jobs, dict):
+        pairs.append(("Jobs", jobs_text(user.jobs) or "-"))
     created = [("Since", local_time(user.created_at))] if isinstance(user.created_at, float) else []
     return records([*pairs, *created])
+
+
+def jobs_text(jobs: Mapping[str, Sequence[int]]) -> str:
+    """The jobs of a user who is not active, such as `held: 4, 5; running: 3`."""
+    return "; ".join(f"{sanitize(state)}: {', '.join(map(str, found))}" for state, found in jobs.items())
 
 
 def _show(user: User, as_json: bool) -> None:

@@ -55,6 +55,7 @@ class User(Answer, frozen=True):
     uid: Int | UnsetType = UNSET
     quota: str | UnsetType = UNSET
     created_at: Float | UnsetType = UNSET
+    jobs: dict[str, list[Int]] | UnsetType = UNSET  # if not active: those that are held, running, stopping
 
 
 class UserList(Answer, frozen=True):

@@ -22,7 +22,7 @@ class Scheduling:
         with self._database.read() as session:
             given = scheduling_input.load(session, self._defaults)
         decided = plan(given.queue, given.free, given.idle)
-        before, self.reasons = self.reasons, decided.reasons
+        before, self.reasons = self.reasons, {**decided.reasons, **given.held}
         changed = [number for number, reason in self.reasons.items() if before.get(number) != reason]
         if changed:
             self._database.wakeups.notify([STATUS, *map(job_topic, changed)])

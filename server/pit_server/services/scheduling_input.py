@@ -11,12 +11,14 @@ from sqlalchemy.orm import Session
 from pit_grammar import Need, parse
 from pit_grammar.request import UNITS
 from pit_protocol.states import JobState, NodeState
-from pit_server.db.models import IS_LIVE, Allocation, Job, Node, Process, Resource
+from pit_server.db.models import IS_LIVE, Allocation, Job, Node, Process, Resource, User
 from pit_server.scheduler.capacity import NodeView
 from pit_server.scheduler.kinds import CPU, MEMORY, PORT, SLOT
 from pit_server.scheduler.plan import Waiting
+from pit_server.scheduler.reason import Reason
 from pit_server.services.nodes import capacity
 from pit_server.services.nodes.aliases import KindNames
+from pit_server.services.users import deactivation
 from pit_server.services.users.access import ResourceAccess
 from pit_server.settings import Settings
 
@@ -28,6 +30,7 @@ class SchedulingInput:
     queue: list[Waiting]
     free: list[NodeView]  # nodes that take new processes, with what is free on them
     idle: list[NodeView]  # all nodes, with what they would have if nothing ran
+    held: dict[int, Reason]  # jobs that wait, but not for nodes
 
 
 def default_needs(settings: Settings) -> tuple[Need, ...]:
@@ -39,13 +42,16 @@ def default_needs(settings: Settings) -> tuple[Need, ...]:
 
 def load(session: Session, defaults: tuple[Need, ...] = ()) -> SchedulingInput:
     """Read the queue and the nodes at one moment; nodes are not read for an empty queue."""
-    rows = session.execute(
-        select(Job.id, Job.request, Job.user_id, Job.needs_container)
+    waiting = session.execute(
+        select(Job.id, Job.request, Job.user_id, Job.needs_container, User.name, User.is_active)
+        .join(User, User.id == Job.user_id)
         .where(Job.state == JobState.WAITING)
         .order_by(Job.id)
     ).all()
+    rows = [row for row in waiting if row.is_active]
+    held = {row.id: Reason(deactivation.hold_reason(row.name)) for row in waiting if not row.is_active}
     if not rows:
-        return SchedulingInput([], [], [])
+        return SchedulingInput([], [], [], held)
     kinds, resources = KindNames(session).kinds(), ResourceAccess(session)
     texts = {row.request for row in rows}
     requests = {text: _parse(text).with_defaults(defaults).renamed(kinds) for text in texts}
@@ -57,7 +63,7 @@ def load(session: Session, defaults: tuple[Need, ...] = ()) -> SchedulingInput:
         )
         for row in rows
     ]
-    return SchedulingInput(queue, free_nodes(session), idle_nodes(session))
+    return SchedulingInput(queue, free_nodes(session), idle_nodes(session), held)
 
 
 def free_nodes(session: Session) -> list[NodeView]:

@@ -317,3 +317,14 @@ class TestGroups:
     @pytest.mark.parametrize("entity", ["alias:x", "group:ml", "node:n0:x", "node::1", "user:", "x"])
     def test_a_wrong_word_is_a_usage_error(self, connected: StubHead, pit_command: Pit, entity: str) -> None:
         assert (pit_command("add-group", entity, "ml").exit_code, connected.calls) == (2, [])
+
+
+def test_a_closed_account_says_what_becomes_of_its_jobs(connected: StubHead, pit_command: Pit) -> None:
+    jobs = {"held": [17, 18], "stopping": [16]}
+    connected.people.records["users"]["bob"] = a_user("bob", active=False, state="inactive", jobs=jobs)
+    assert pit_command("set", "user:bob", "active=no").stdout.splitlines() == [
+        "user:bob is changed",
+        "2 jobs are held until `pit set user:bob active=yes`: 17, 18",
+        "1 job is stopping: 16",
+    ]
+    assert "Jobs:           held: 17, 18; stopping: 16" in pit_command("show", "user:bob").stdout

@@ -21,6 +21,7 @@ from pit_worker.runtime.local import LocalRuntime
 from pit_worker.spool.entry import Entry, Key
 from pit_worker.spool.spool import Spool
 from pit_worker.timing import Timing
+from pit_worker.venv.cache import VenvCache
 from tests.support.stubs.worker_head import a_spec
 
 KEY = Key(1, 1)
@@ -31,7 +32,7 @@ class FakeRuntime(LocalRuntime):
     """Starts nothing; a test calls the callbacks itself."""
 
     def __init__(self) -> None:
-        super().__init__("/bin", None)
+        super().__init__("/bin", None, VenvCache(Path("/nowhere")))
         self.started: list[Started] = []
         self.collected: list[ExitCollected] = []
         self.adopted: int | None = None

@@ -60,7 +60,8 @@ def test_a_claim_is_given_once(spool: Spool):
 
 def test_of_many_supervisors_one_runs_the_command(spool: Spool, tmp_path: Path):
     entry = spool.add(INTENT)
-    arguments = ["/bin/sh", str(SUPERVISE), str(entry.path), str(entry.command), ""]
+    arguments = ["/bin/sh", str(SUPERVISE), str(entry.path), str(entry.command), str(entry.variables)]
+    arguments += ["", "", "1"]  # no cgroup, no lease
     crowd = [subprocess.Popen(arguments, env={"SRC_DIR": str(tmp_path)}) for _ in range(20)]
     assert {supervisor.wait() for supervisor in crowd} == {0}
     assert entry.output.read_text() == "ran\n"

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec import UNSET
 from msgspec.structs import replace
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
@@ -25,7 +26,7 @@ from pit_server.services.properties import (
     read_yes_no,
     size_text,
 )
-from pit_server.services.users import groups, permissions, secrets, tokens
+from pit_server.services.users import deactivation, groups, permissions, secrets, tokens
 from pit_server.services.users.permissions import Action, Relation
 from pit_server.services.users.tokens import Caller
 from pit_server.wakeups import SCHEDULER, STATUS
@@ -39,6 +40,7 @@ PROPERTIES = (
     Property("autoshare", read_names, Action.CHANGE_ACCOUNT),
     Property("admin", read_yes_no, Action.GOVERN_ACCOUNT),
     Property("active", read_yes_no, Action.GOVERN_ACCOUNT),
+    Property("jobs", deactivation.read_choice, Action.GOVERN_ACCOUNT),
     Property("uid", unix_ids.read_number, Action.GOVERN_ACCOUNT),
     Property("quota", read_size_mib, Action.GOVERN_ACCOUNT),
     Property(secrets.PREFIX, secrets.read, Action.CHANGE_ACCOUNT),
@@ -121,7 +123,7 @@ def set_properties(
             _set_autoshare(session, user, value)
         elif name.startswith(secrets.PREFIX):
             secrets.put(session, home, user.id, name.lower(), value)
-        else:
+        elif name != "jobs":
             if name in ("admin", "active") and not value:
                 _check_not_last_admin(session, user)
             if name == "uid":
@@ -130,7 +132,9 @@ def set_properties(
     if user.is_active and user.approved_at is None:
         user.approved_at = now
     session.flush()
-    notify_after_commit(session, SCHEDULER, STATUS)  # nodes without accounts of users may close or open
+    for choice in (value for _, name, value in values if name == "jobs"):
+        deactivation.apply(session, caller, user, choice, now=now)
+    notify_after_commit(session, SCHEDULER, STATUS)  # jobs are held or go on, nodes close or open
 
 
 def remove(session: Session, caller: Caller, user: User, *, now: float) -> dict[str, Any]:
@@ -204,6 +208,7 @@ def records(session: Session, caller: Caller, name: str | None = None) -> list[a
                 uid=unix_ids.uid_of(user.id, user.uid),
                 quota=size_text(user.quota_mib),
                 created_at=user.created_at,
+                jobs=UNSET if user.is_active else deactivation.list_jobs(session, user),
             )
         result.append(record)
     return result

@@ -104,10 +104,10 @@ def find_caller(session: Session, text: str, *, now: float) -> tuple[Caller, boo
         raise Problem("unknown_token", "this token is not valid", HOW_TO_RENEW, status=401)
     if row.expires_at is not None and row.expires_at <= now:
         raise Problem("expired_token", "the token has expired", HOW_TO_RENEW, status=401)
+    if row.attempt_id is not None:
+        return _job(session, row), False  # also if its user is not active: running jobs may finish
     if row.user_id is not None and not row.is_active:
         raise inactive(row.name)
-    if row.attempt_id is not None:
-        return _job(session, row), False
     stale = row.last_used_at is None or now - row.last_used_at > NOTE_USE_AFTER_S
     if row.user_id is None:
         return Caller(None, row.node_id, row.node, token_id=row.id, joins=row.joins), stale
