@@ -18,6 +18,8 @@ from pit_protocol.wire import Int, Message
 MAX_COMMAND = 128 * 1024
 MAX_IMAGE = 255
 MAX_COMMENT = 1000
+MAX_RUNTIME = 10
+ANY, PROCESS, DOCKER = RUNTIMES = ("any", "process", "docker")  # of nodes
 MAX_PATH = 255
 MAX_VERSION = 20
 JOB = "N"  # metavar of an option whose value is the number of a job
@@ -32,6 +34,7 @@ class Option:
     metavar: str = ""  # empty: a flag
     least: int = 1  # characters in a text
     most: int = 0
+    choices: tuple[str, ...] = ()  # of a text; empty: any
     unset: str = ""  # what `pit show` and `pit diff` print if it is not set
     is_kept: bool = True  # `pit rerun` copies it from the old job
     on_rerun: bool = False  # `pit rerun` has this option too
@@ -60,6 +63,18 @@ class JobOptions(Message, frozen=True):
             "Image",
             metavar="NAME",
             most=MAX_IMAGE,
+        ),
+    ] = None
+    runtime: Annotated[
+        str | None,
+        Option(
+            ("--runtime",),
+            "Run on nodes of this kind: any, process or docker; --image implies docker.",
+            "Runtime",
+            metavar="KIND",
+            most=MAX_RUNTIME,
+            choices=RUNTIMES,
+            on_rerun=True,
         ),
     ] = None
     venv: Annotated[
@@ -153,6 +168,11 @@ SEARCHABLE = tuple(name for name, option in OPTIONS.items() if option.is_searcha
 def check_text(name: str, value: str) -> None:
     """Refuse a text that is shorter or longer than its option allows."""
     option = OPTIONS[name]
+    if option.choices and value not in option.choices:
+        known = ", ".join(option.choices)
+        raise Problem(
+            f"bad_{name}", f"{option.flags[-1]} takes one of {known}, not {value[:40]!r}", status=422
+        )
     if not option.least <= len(value) <= option.most:
         raise Problem(
             f"bad_{name}",

@@ -22,6 +22,7 @@ BEATS_IN_LEASE = 4  # all but one of them may get lost
 CHOICES = {
     "tls": ("auto", "on", "off"),
     "registration": ("auto", "open", "approve", "closed"),
+    "default_runtime": ("any", "process", "docker"),
     "pull": ("missing", "always", "never"),
 }
 BOUNDS = {
@@ -83,6 +84,7 @@ class Settings:
     offline_after_s: float = 30.0  # a node silent for longer is offline
     lost_after_s: float = 0.0  # without contact for longer, a node's processes end by themselves; 0: never
     token_days: int = 365
+    default_runtime: str = "any"  # of jobs that name none: any, process, docker
     image: str = "debian:stable"  # default container image
     registries: str = "*"  # where images may come from: `registry.example.org,docker.io/library`
     pull: str = "missing"  # when a node fetches an image: missing, always, never

@@ -13,6 +13,7 @@ class Access:
 
     closed_nodes: frozenset[int] = frozenset()
     closed_units: frozenset[tuple[int, str]] = frozenset()  # (node's id, unit)
+    runtime: str = ""  # that the job needs, if that closes nodes
 
 
 EVERYTHING = Access()

@@ -58,11 +58,15 @@ def refusal_reason(request: Request, views: Iterable[NodeView], access: Access =
     for group in request.groups:
         if reason := _impossible(group, list(idle.values()), access):
             is_closed = access != EVERYTHING and not _impossible(group, list(idle.values()), EVERYTHING)
-            return f"{group} cannot be fulfilled: {reason}{_CLOSED if is_closed else ''}"
+            return f"{group} cannot be fulfilled: {reason}{_closed(access) if is_closed else ''}"
     if fit(request, idle, access) is None:
         closed = "" if access == EVERYTHING else " for you"
         return f"{request} is more than all nodes together have{closed}"
     return ""
+
+
+def _closed(access: Access) -> str:
+    return f" with the {access.runtime} runtime, which the job needs" if access.runtime else _CLOSED
 
 
 def _describe_trouble(faulty: Sequence[NodeView]) -> str:

@@ -16,6 +16,7 @@ from pit_server.scheduler.capacity import NodeView
 from pit_server.scheduler.kinds import CPU, MEMORY, PORT, SLOT
 from pit_server.scheduler.plan import Waiting
 from pit_server.scheduler.reason import Reason
+from pit_server.services.jobs import runtimes
 from pit_server.services.nodes import capacity
 from pit_server.services.nodes.aliases import KindNames
 from pit_server.services.users import deactivation
@@ -43,7 +44,7 @@ def default_needs(settings: Settings) -> tuple[Need, ...]:
 def load(session: Session, defaults: tuple[Need, ...] = ()) -> SchedulingInput:
     """Read the queue and the nodes at one moment; nodes are not read for an empty queue."""
     waiting = session.execute(
-        select(Job.id, Job.request, Job.user_id, Job.needs_container, User.name, User.is_active)
+        select(Job.id, Job.request, Job.user_id, Job.options, User.name, User.is_active)
         .join(User, User.id == Job.user_id)
         .where(Job.state == JobState.WAITING)
         .order_by(Job.id)
@@ -59,7 +60,7 @@ def load(session: Session, defaults: tuple[Need, ...] = ()) -> SchedulingInput:
         Waiting(
             row.id,
             requests[row.request],
-            resources.access_of(row.user_id, needs_container=row.needs_container),
+            resources.access_of(row.user_id, runtimes.needed(row.options)),
         )
         for row in rows
     ]

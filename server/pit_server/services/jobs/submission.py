@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from pit_grammar import Request, RequestError, parse
 from pit_protocol import job_options
-from pit_protocol.job_options import OPTIONS, JobOptions
+from pit_protocol.job_options import ANY, DOCKER, OPTIONS, JobOptions
 from pit_protocol.problem import Problem
 from pit_protocol.states import JobEvent, JobState
 from pit_protocol.submission import MAX_TITLE, Submission
@@ -21,7 +21,7 @@ from pit_server.db.database import note_event, notify_after_commit
 from pit_server.db.models import Job, JobGroup, Membership
 from pit_server.scheduler.explain import refusal_reason
 from pit_server.services import scheduling_input
-from pit_server.services.jobs import images, jobs, user_variables
+from pit_server.services.jobs import images, jobs, runtimes, user_variables
 from pit_server.services.nodes.aliases import KindNames
 from pit_server.services.snapshots import remote_check
 from pit_server.services.snapshots.origins import Origin
@@ -76,11 +76,15 @@ def accept_submission(
                 status=422,
             )
         return known.id, False
-    booked = request.with_defaults(scheduling_input.default_needs(settings))
-    _check_possible(session, caller.user_id, booked, submission.options.image)
-    origin.check()
+    continued = None
     if submission.options.continues is not None:
-        _check_continued(session, caller, submission.options.continues)
+        continued = _find_continued(session, caller, submission.options.continues)
+    options = submission.options
+    runtime = runtimes.resolve(options, continued.options if continued else None, settings.default_runtime)
+    submission = replace(submission, options=replace(options, runtime=runtime))
+    booked = request.with_defaults(scheduling_input.default_needs(settings))
+    _check_possible(session, caller.user_id, booked, submission.options)
+    origin.check()
     inherited = None if submission.inherits is None else jobs.find(session, caller, submission.inherits)
     job = _row(caller.user_id, submission, origin, str(request), body, now)
     job.variables = user_variables.seal_all(home, caller.user_id, submission, inherited)
@@ -111,6 +115,7 @@ def _check_options(options: JobOptions, settings: Settings) -> None:
     job_options.check_venv(options.venv, options.python)
     if options.image is not None:
         images.check(options.image, settings)
+    runtimes.check(options)
 
 
 def _check_snapshot(submission: Submission) -> None:
@@ -128,15 +133,23 @@ def _check_snapshot(submission: Submission) -> None:
     check_text("remote", snapshot.remote_name or "", MAX_NAME)
 
 
-def _check_possible(session: Session, user_id: int, request: Request, image: str | None) -> None:
+def _check_possible(session: Session, user_id: int, request: Request, options: JobOptions) -> None:
     """Refuse a request that this user could not get even on an idle cluster."""
     resources = access.ResourceAccess(session)
-    mine = resources.access_of(user_id, needs_container=image is not None)
-    if image is not None and not resources.has_containers:
+    runtime = runtimes.needed(to_json(options))
+    mine = resources.access_of(user_id, runtime)
+    if options.image is not None and not resources.has_runtime(DOCKER):
         raise Problem(
             "no_containers",
             "no node of this cluster runs containers",
             "submit the job without an image",
+            status=422,
+        )
+    if runtime != ANY and not resources.has_runtime(runtime):
+        raise Problem(
+            "no_such_runtime",
+            f"no node of this cluster has the {runtime} runtime",
+            "`pit show nodes` lists runtimes; --runtime any takes each of them",
             status=422,
         )
     meanings = KindNames(session).kinds()
@@ -146,7 +159,7 @@ def _check_possible(session: Session, user_id: int, request: Request, image: str
         raise Problem("cannot_be_fulfilled", reason, "`pit show nodes` lists what exists", status=422)
 
 
-def _check_continued(session: Session, caller: Caller, number: int) -> None:
+def _find_continued(session: Session, caller: Caller, number: int) -> Job:
     continued = jobs.find(session, caller, number)
     if continued.state != JobState.ENDED:
         raise Problem(
@@ -155,6 +168,7 @@ def _check_continued(session: Session, caller: Caller, number: int) -> None:
             f"`pit wait {number}` or `pit stop {number}` first: its keep directory must be final",
             status=409,
         )
+    return continued
 
 
 def _body_hash(home: Path, submission: Submission) -> str:
@@ -171,7 +185,7 @@ def _row(user_id: int, submission: Submission, origin: Origin, request: str, bod
         title=submission.title.strip(),
         request=request,
         options=to_json(submission.options),
-        needs_container=submission.options.image is not None,
+        needs_container=runtimes.needed(to_json(submission.options)) == DOCKER,
         remote=snapshot.remote,
         remote_name=snapshot.remote_name,
         branch=snapshot.branch,

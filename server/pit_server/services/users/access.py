@@ -6,7 +6,7 @@ from collections.abc import Set
 from sqlalchemy import ColumnElement, or_, select
 from sqlalchemy.orm import Session
 
-from pit_protocol.beat import Runtime
+from pit_protocol.job_options import ANY
 from pit_server.db.models import Job, JobGroup, Membership, Node, NodeGroup, Resource, ResourceGroup
 from pit_server.scheduler.capacity import EVERYTHING, Access
 from pit_server.services.users import groups, permissions
@@ -48,23 +48,32 @@ class ResourceAccess:
         ):
             self._units[node_id, unit].add(group_id)
         self._memberships: dict[int, set[int]] | None = None
-        self._known: dict[tuple[frozenset[int], bool], Access] = {}
-        runtimes = session.execute(select(Node.id, Node.runtime).where(Node.removed_at.is_(None))).all()
-        self._without_containers = frozenset(row.id for row in runtimes if row.runtime != Runtime.DOCKER)
-        self.has_containers = len(self._without_containers) < len(runtimes)
+        self._known: dict[tuple[frozenset[int], str], Access] = {}
+        query = select(Node.id, Node.runtime).where(Node.removed_at.is_(None))
+        self._runtimes: dict[int, str] = {row.id: row.runtime for row in session.execute(query)}
 
-    def access_of(self, user_id: int, *, needs_container: bool = False) -> Access:
+    def has_runtime(self, runtime: str) -> bool:
+        """Whether any node has it."""
+        return runtime in self._runtimes.values()
+
+    def access_of(self, user_id: int, runtime: str = ANY) -> Access:
         """What the user's job cannot use; the same object for all jobs with equal access."""
-        if not self._nodes and not self._units and not (needs_container and self._without_containers):
+        others = (
+            frozenset()
+            if runtime == ANY
+            else frozenset(node for node, has in self._runtimes.items() if has != runtime)
+        )
+        if not self._nodes and not self._units and not others:
             return EVERYTHING
         mine = frozenset(self._groups_of(user_id))
-        if (mine, needs_container) not in self._known:
+        if (mine, runtime) not in self._known:
             closed = frozenset(node for node, groups_of in self._nodes.items() if not groups_of & mine)
-            self._known[mine, needs_container] = Access(
-                closed | (self._without_containers if needs_container else frozenset()),
+            self._known[mine, runtime] = Access(
+                closed | others,
                 frozenset(unit for unit, groups_of in self._units.items() if not groups_of & mine),
+                runtime if others else "",
             )
-        return self._known[mine, needs_container]
+        return self._known[mine, runtime]
 
     def _groups_of(self, user_id: int) -> Set[int]:
         if self._memberships is None:
