@@ -8,7 +8,7 @@ from pit_protocol.problem import Problem
 MAX_VARIABLES = 100
 MAX_BYTES = 64 * 1024  # of all names and values together
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
-# Set by pit itself; PATH and LANG are only defaults.
+# Set by pit itself; PATH, LANG and PYTHONUNBUFFERED are only defaults.
 OWN = re.compile(
     r"""JOB_NUMBER|ATTEMPT|NUM_GROUPS|NUM_PROCESSES_GROUP[0-9]+|HOST_GROUP[0-9]+_PROCESS[0-9]+
     |GROUP_INDEX|PROCESS_INDEX|RANK|WORLD_SIZE|LOCAL_RANK|MASTER_ADDR|MASTER_PORT|HOSTFILE

@@ -78,8 +78,26 @@ def test_the_environment_has_what_was_ordered_and_nothing_of_the_workers(
     assert environment["RESULT_FILE"] == f"{data_root}/jobs/1/result"
     assert environment["RANK"] == "0"
     assert environment["PIT_COOKIE"] == f"{head.cluster}-1-1"
-    given = {*a_spec("").paths, "RANK", "HOME", "PATH", "LANG", "HOSTFILE", "PIT_COOKIE"}
+    given = {*a_spec("").paths, "RANK", "HOME", "PATH", "LANG", "PYTHONUNBUFFERED", "HOSTFILE", "PIT_COOKIE"}
     assert set(environment) - {"PWD", "OLDPWD", "SHLVL", "_"} == given
+
+
+def test_an_unfinished_line_arrives_while_the_process_runs(
+    head: StubHead, eventually: Eventually, tmp_path: Path
+):
+    head.run(1, f"python3 -c \"print('10%', end='')\"; until [ -e {tmp_path}/go ]; do sleep 0.05; done; echo")
+    eventually(lambda: head.log(1) == "10%")
+    (tmp_path / "go").touch()
+    eventually(lambda: head.end(1))
+    assert head.log(1) == "10%\n"
+
+
+def test_what_python_prints_arrives_before_it_ends(head: StubHead, eventually: Eventually, tmp_path: Path):
+    wait = f"while not os.path.exists('{tmp_path}/go'): time.sleep(0.05)"
+    head.run(1, f'exec python3 -c "import os, time\nprint(1)\n{wait}"')
+    eventually(lambda: head.log(1) == "1\n")
+    (tmp_path / "go").touch()
+    eventually(lambda: head.end(1))
 
 
 def test_the_shared_directory_is_read_only_even_for_root(

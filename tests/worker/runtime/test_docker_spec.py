@@ -138,7 +138,14 @@ def test_a_users_variables_are_a_file_and_no_part_of_the_containers_own():
 def test_a_user_cannot_override_the_variables_of_a_container():
     for spec in (a_container_spec(), a_container_spec(units=("GPU-a",))):
         names = [text.split("=")[0] for text in environment(an_entry(spec), spec, Image("sha256:abc", ""))]
-        assert [name for name in names if not OWN.fullmatch(name)] == ["LANG"]
+        assert [name for name in names if not OWN.fullmatch(name)] == ["LANG", "PYTHONUNBUFFERED"]
+
+
+def test_python_does_not_buffer_its_output_unless_the_image_says_otherwise():
+    spec = a_container_spec()
+    assert "PYTHONUNBUFFERED=1" in environment(an_entry(spec), spec, IMAGE)
+    buffered = Image("sha256:abc", "", env=("PYTHONUNBUFFERED=",))
+    assert "PYTHONUNBUFFERED=1" not in environment(an_entry(spec), spec, buffered)
 
 
 def test_gpus_are_given_by_a_device_request():

@@ -7,6 +7,9 @@ from pathlib import Path
 from pit_protocol.beat import ProcessSpec
 from pit_worker.spool.entry import Entry
 
+# Python would keep what it prints until it has 8 KiB, because output goes to a pipe.
+DEFAULTS = {"LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1"}
+
 
 class StartRefused(Exception):
     """A process cannot be started here; the text says why, for its user."""
@@ -31,7 +34,7 @@ def places_on_node(entry: Entry, spec: ProcessSpec) -> Places:
 
 def environment(entry: Entry, spec: ProcessSpec, places: Places, search_path: str) -> dict[str, str]:
     """The whole environment of a process; it has nothing of the worker's own."""
-    base = {"PATH": search_path, "LANG": "C.UTF-8"}
+    base = {"PATH": search_path, **DEFAULTS}
     if home := places.by_variable.get("USER_DIR"):
         base["HOME"] = home
     return {

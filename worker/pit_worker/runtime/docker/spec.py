@@ -22,6 +22,7 @@ from pit_worker.runtime.base import LEASE_SCRIPT
 from pit_worker.runtime.binds import INSIDE, VENVS, Bind, targets
 from pit_worker.runtime.docker.engine import ContainerInfo, Image
 from pit_worker.spool.entry import Entry
+from pit_worker.spool.environment import DEFAULTS
 from pit_worker.venv import cache
 
 COMMAND, HOSTFILE, OUTPUT = INSIDE / "command", INSIDE / "hostfile", INSIDE / "output"
@@ -132,8 +133,9 @@ def environment(entry: Entry, spec: ProcessSpec, image: Image) -> list[str]:
     else:
         own["NVIDIA_VISIBLE_DEVICES"] = "void"
     of_image = [text.partition("=")[0] for text in image.env]
-    if "LANG" not in of_image:
-        own.setdefault("LANG", "C.UTF-8")
+    for name, value in DEFAULTS.items():
+        if name not in of_image:
+            own.setdefault(name, value)
     unset = [name for name in of_image if name.startswith(RESERVED) and name not in own]
     return [*unset, *(f"{name}={value}" for name, value in own.items())]
 
