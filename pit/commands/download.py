@@ -42,7 +42,9 @@ GZIP = 31  # zlib's name for a gzip header and trailer
 @click.option("-f", "--force", is_flag=True, help="Overwrite FILE.")
 @json_option
 def command(number: int, target: str | None, force: bool, as_json: bool) -> Exit:
-    """Download the directory of job NUMBER as a .tar.gz archive.
+    """Download the directory of job NUMBER and its log as a .tar.gz archive.
+
+    The files are below job-NUMBER/, the log is job-NUMBER.log.
 
     Resumes after a broken connection. A failed transfer leaves no file. A FILE inside a project is
     added to its .git/info/exclude, so that git and the next `pit run` ignore it.

@@ -8,7 +8,7 @@ import click
 from pit.args.options import example, job_argument, json_option
 from pit.exit_codes import Exit
 from pit.head.latest import find_number
-from pit.jobs.log_follow import show_log
+from pit.jobs.log_follow import copy_raw_log, show_log
 from pit.login.session import open_head
 from pit.ui.times import parse_time
 
@@ -28,24 +28,41 @@ def _process_name(text: str) -> str:
     return match[1]
 
 
-@click.command("log", epilog=example("pit log 190 --process 1 --tail 100"))
+@click.command("log", epilog=example("pit log 190 --process 1 -n 100"))
 @job_argument(is_optional=True)
-@click.option("--no-follow", is_flag=True, help="Print what there is and exit.")
-@click.option("--tail", metavar="LINES", type=click.IntRange(min=1), help="Only the last LINES lines.")
+@click.option(
+    "-f/ ",
+    "--follow/--no-follow",
+    default=True,
+    help="Follow until the end (default), or print what there is.",
+)
+@click.option("-n", "--tail", metavar="LINES", type=click.IntRange(min=1), help="Only the last LINES lines.")
 @click.option(
     "-w", "--process", "--worker", "process", metavar="N", type=_process_name, help="Only lines of worker N."
 )
 @click.option("--since", metavar="TIME", type=_moment, help="Only lines since 14:00, 2026-04-01, or 90m ago.")
+@click.option("--raw", is_flag=True, help="Print the output of one process, byte by byte as it was written.")
 @json_option
 def command(
-    number: int, no_follow: bool, tail: int | None, process: str | None, since: float | None, as_json: bool
+    number: int,
+    follow: bool,
+    tail: int | None,
+    process: str | None,
+    since: float | None,
+    raw: bool,
+    as_json: bool,
 ) -> Exit:
     """Print the log of job NUMBER, or of your latest job, and follow it until the job has ended.
 
     Ctrl-C leaves the job running (exit code 130). Unfinished lines, such as progress bars, are
     redrawn on a terminal; in a pipe, a new version comes at most once per second. Colours are kept
-    on a terminal only, other control characters are shown escaped.
+    on a terminal only, other control characters are shown escaped; --raw prints them as they are.
     """
     filters = {"tail": tail, "process": process, "since": since}
+    if raw and as_json:
+        raise click.UsageError("--raw prints bytes and --json prints lines: use one of them")
     with open_head() as head:
-        return show_log(head, find_number(head, number), filters, as_json=as_json, follow=not no_follow)
+        number = find_number(head, number)
+        if raw:
+            return copy_raw_log(head, number, filters, follow=follow)
+        return show_log(head, number, filters, as_json=as_json, follow=follow)

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import requests
 
 from pit.args.entities import Entity
-from pit.head.http_session import HeadSession
+from pit.head.http_session import ANSWER_S, HeadSession
 from pit_protocol.answers.files import TrashEntry, TrashList, Upload, Usage
 from pit_protocol.answers.jobs import (
     DiffStat,
@@ -189,6 +189,11 @@ class Head(HeadSession):
     def log(self, number: int, params: Params, wait_s: float = 0) -> LogBatch:
         asked = {**params, "wait_s": wait_s or None}
         return self.ask(LogBatch, "GET", f"/jobs/{number}/log", params=asked, wait_s=wait_s)
+
+    def raw_log(self, number: int, params: Params, wait_s: float = 0) -> requests.Response:
+        """A part of a process's output, with the headers `LOG_OFFSET` and `LOG_ENDED`."""
+        asked = {**params, "wait_s": wait_s or None}
+        return self.call("GET", f"/jobs/{number}/log/raw", params=asked, answer_s=ANSWER_S + wait_s)
 
     def status(
         self, seen: int | None = None, wait_s: float = 0, *, limit: int | None = None, mine: bool = False

@@ -3,37 +3,50 @@
 import time
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from pit.exit_codes import Exit
 from pit.head.client import Head, Params
 from pit.head.retry import HeadRetry
 from pit.ui import output
-from pit.ui.log_view import choose_view
-from pit_protocol.answers.jobs import JobRecord, LogBatch
+from pit.ui.log_view import Pace, choose_view
+from pit_protocol.answers.jobs import LOG_ENDED, LOG_OFFSET, JobRecord, LogBatch, LogLine
 from pit_protocol.states import JobState
 
 HOLD_S = 10.0  # the longest that a head holds an answer
 
 
 def list_batches(
-    head: Head, number: int, filters: Params, retry: HeadRetry, *, follow: bool = True, pause_s: float = 0.0
+    head: Head, number: int, filters: Params, retry: HeadRetry, pace: Pace, *, follow: bool = True
 ) -> Iterator[LogBatch]:
     """The log from the beginning; with `follow` until the job has ended, else until now.
 
-    Finished lines come at once, unfinished ones at most once in `pause_s`.
+    Finished lines come at once, unfinished ones at the given pace.
     """
     params = dict(filters)
-    resume_at = 0.0  # by the monotonic clock: when unfinished lines may come again
+    pending: dict[str, LogLine] = {}  # unfinished lines that wait, by source
+    pause_ends: float | None = None  # by the monotonic clock
     while True:
-        left = resume_at - time.monotonic()
-        params["unfinished"] = "no" if left > 0 else None
-        wait_s = 0.0 if not follow else min(left, HOLD_S) if left > 0 else HOLD_S
+        left = pause_ends - time.monotonic() if pause_ends is not None else HOLD_S
+        is_due = left <= 0 or not follow
+        is_pause = pause_ends is not None and not is_due
+        params["unfinished"] = "no" if is_pause else None
+        wait_s = 0.0 if is_due else left
         answer = retry.call(lambda wait_s=wait_s: head.log(number, params, wait_s))  # type: ignore[misc]
-        if answer.unfinished and follow:
-            resume_at = time.monotonic() + pause_s
-        if answer.lines or answer.unfinished:
-            yield answer
+        for line in answer.lines:
+            pending.pop(line.source, None)
+        pending |= {line.source: line for line in answer.unfinished}
+        shown = list(pending.values()) if is_due or not pace.hold_back else []
+        if answer.lines or shown:
+            yield replace(answer, unfinished=shown)
         if not answer.lines and (answer.ended or not follow):
             return
+        if is_due:
+            pause_ends = None
+        elif answer.unfinished:
+            pause_ends = time.monotonic() + pace.pause_s
+        if shown:
+            pending.clear()
         # Only a complete answer moves the cursor; after a broken one the same batch is asked for again.
         params["cursor"] = answer.cursor
         params.pop("tail", None)
@@ -53,13 +66,28 @@ def show_log(
     retry = HeadRetry(view.note, met=met)
     try:
         try:
-            for batch in list_batches(head, number, filters, retry, follow=follow, pause_s=view.pause_s):
+            for batch in list_batches(head, number, filters, retry, view.pace, follow=follow):
                 view.show(batch)
         finally:
             view.end()
     except KeyboardInterrupt:
         return note_still_running(number)
     return Exit.DONE
+
+
+def copy_raw_log(head: Head, number: int, filters: Params, *, follow: bool) -> Exit:
+    """Write the output of one process to stdout, byte by byte."""
+    params = dict(filters)
+    retry = HeadRetry(output.note)
+    try:
+        while True:
+            part = retry.call(lambda: head.raw_log(number, params, HOLD_S if follow else 0))
+            output.show_bytes(part.content)
+            if part.headers[LOG_ENDED] == "yes" or not (follow or part.content):
+                return Exit.DONE
+            params["offset"] = part.headers[LOG_OFFSET]
+    except KeyboardInterrupt:
+        return note_still_running(number)
 
 
 def wait_for_end(head: Head, number: int, retry: HeadRetry) -> JobRecord:

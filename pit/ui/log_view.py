@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from pit.ui import output
 from pit.ui.live import LiveArea, width
@@ -10,12 +10,20 @@ from pit.ui.render import log_line, log_source
 from pit_protocol.answers.jobs import LogBatch, LogLine
 from pit_protocol.wire import to_json
 
-REDRAW_S = 0.25  # at most so often on a terminal: smooth enough, and cheap for the head
-REPEAT_S = 1.0  # at most so often in a pipe
+
+class Pace(NamedTuple):
+    """When unfinished lines are shown."""
+
+    pause_s: float  # between two versions
+    hold_back: bool  # a line is shown only if it is still unfinished after the pause
+
+
+REDRAWN = Pace(0.25, hold_back=False)  # smooth enough, and cheap for the head
+REPEATED = Pace(1.0, hold_back=True)  # a program may write one line in several steps
 
 
 class LogView(Protocol):
-    pause_s: float  # between two versions of an unfinished line
+    pace: Pace
 
     def show(self, batch: LogBatch) -> None: ...
     def note(self, message: str) -> None:
@@ -41,7 +49,7 @@ class LineView:
     finished even if it was printed like this before.
     """
 
-    pause_s = REPEAT_S
+    pace = REPEATED
 
     def __init__(
         self, render: Callable[[LogLine], str], *, follow: bool = True, keep_all: bool = False
@@ -76,7 +84,7 @@ class LineView:
 class TerminalView:
     """Redraws the unfinished line of each process below the finished lines."""
 
-    pause_s = REDRAW_S
+    pace = REDRAWN
 
     def __init__(self, *, colour: bool, area: LiveArea | None = None) -> None:
         self._colour = colour

@@ -43,6 +43,12 @@ def show(text: str) -> None:
     click.echo(text, color=True)
 
 
+def show_bytes(data: bytes) -> None:
+    """Write bytes as they are."""
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
 def show_json(document: Struct | Mapping[str, object]) -> None:
     """Print one document on one line, as ASCII, so that it cannot control the terminal."""
     click.echo(json.dumps(to_json(document)))

@@ -184,6 +184,23 @@ def test_jobs_that_do_not_fit_wait_with_a_reason_and_start_in_turn(cluster: Clus
     assert cluster.pit("wait", str(second), str(third)).code == 0
 
 
+def test_the_raw_log_is_exactly_what_was_written_and_the_archive_has_the_log(cluster: Cluster) -> None:
+    written = bytes(range(256)) + "\r10%\r20% é".encode()
+    escaped = "".join(f"\\x{byte:02x}" for byte in written)
+    number = cluster.run(f"printf '{escaped}'")
+    cluster.wait(number)
+    command = [str(PIT), "log", str(number), "--raw"]
+    found = subprocess.run(
+        command, cwd=cluster.project.path, env=cluster.env, capture_output=True, timeout=60
+    )
+    assert (found.returncode, found.stdout) == (0, written)
+    assert cluster.ok("log", str(number), "-f", "-n", "3").splitlines()[0].endswith("] [worker 0] 20% é")
+    cluster.ok("download", str(number))
+    with tarfile.open(cluster.project.path / f"job-{number}.tar.gz") as tar:
+        log = tar.extractfile(f"job-{number}.log")
+        assert log is not None and "[worker 0] 20% é\n" in log.read().decode(errors="replace")
+
+
 def test_every_listing_has_a_stable_json_form(cluster: Cluster) -> None:
     before = cluster.json("status")["totals"]["done"]
     number = cluster.run("true")

@@ -7,6 +7,9 @@ from pit_protocol.job_options import JobOptions
 from pit_protocol.submission import Snapshot
 from pit_protocol.wire import Answer, Float, Int
 
+# Headers of a part of the raw log: the offset after it, and `yes` if nothing follows.
+LOG_OFFSET, LOG_ENDED = "Pit-Log-Offset", "Pit-Log-Ended"
+
 
 class JobSummary(Answer, frozen=True):
     """A row of a list of jobs."""

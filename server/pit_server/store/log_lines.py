@@ -43,6 +43,19 @@ def split(data: bytes, *, is_last: bool) -> tuple[list[Span], int]:
     return found, len(data)
 
 
+def is_plain(data: bytes) -> bool:
+    """Whether its lines are those between newlines: none is rewritten or overlong."""
+    if b"\r" in data:
+        return False
+    start = 0
+    while start + MAX_LINE < len(data):
+        newline = data.rfind(b"\n", start, start + MAX_LINE + 1)
+        if newline < 0:
+            return False
+        start = newline + 1
+    return start > 0
+
+
 def _last_version(data: bytes, start: int, end: int) -> Iterator[Span]:
     """The last version of the line in `data[start:end]`, in pieces if it is overlong."""
     # Returns at the end rewrite nothing yet: `90%\r` still shows `90%`.

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from pit_server.store.data_root import DataRoot
-from pit_server.store.log_lines import split
+from pit_server.store.log_lines import is_plain, split
 
 STAMP = struct.Struct(">Qd")  # offset, seconds
 BLOCK = 256 * 1024
@@ -102,6 +102,22 @@ class LogStream:
         if text := rest.rstrip(b"\r"):
             unfinished = Line(times.at(position), text, position, position + len(rest))
         return Portion(lines, unfinished, position, is_complete)
+
+    def count(self, limit: int, until: int) -> tuple[int, int]:
+        """How many lines `read` finds up to `until` in steps of `limit`, and the size of their texts."""
+        lines = size = position = 0
+        while True:
+            block = self.pread(position, min(limit, until - position))
+            if len(block) == limit and is_plain(block):  # then its lines need not be looked at one by one
+                length, found = block.rfind(b"\n") + 1, block.count(b"\n")
+                lines, size, position = lines + found, size + length - found, position + length
+                continue
+            portion = self.read(position, limit, is_final=True, until=until)
+            lines += len(portion.lines)
+            size += sum(len(line.text) for line in portion.lines)
+            position = portion.position
+            if portion.is_complete:
+                return lines, size
 
     def pread(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes from `offset` on, exactly as they were written."""

@@ -10,6 +10,7 @@ import pytest
 
 from pit.head.http_session import Unreachable
 from pit.head.retry import HeadRetry
+from pit.ui import log_view
 from tests.client.conftest import Pit
 from tests.support.stubs.head import StubHead, an_ended, cut, drop, first, lines
 
@@ -95,6 +96,15 @@ def test_a_process_is_known_by_all_its_names(
     assert {call.query["process"] for call in logged.called("/jobs/12/log")} == {sent}
 
 
+def test_options_of_tail_and_docker_are_understood(logged: StubHead, pit_command: Pit) -> None:
+    assert shown(pit_command("log", "12", "-f", "-n", "3").stdout) == TEXTS[-3:]
+
+
+def test_raw_and_json_exclude_each_other(logged: StubHead, pit_command: Pit) -> None:
+    result = pit_command("log", "12", "--raw", "--json")
+    assert (result.exit_code, "use one of them" in result.stderr) == (2, True)
+
+
 def test_no_follow_ends_while_the_job_runs(logged: StubHead, pit_command: Pit) -> None:
     logged.jobs[12]["state"] = "running"
     result = pit_command("log", "12", "--no-follow")
@@ -107,23 +117,45 @@ def test_lines_are_sanitized(logged: StubHead, pit_command: Pit) -> None:
     assert shown(pit_command("log", "12").stdout) == ["red", "\\x1b]0;owned\\x07", "90%"]
 
 
-def test_a_pipe_gets_the_versions_of_an_unfinished_line_and_its_end(
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Versions of an unfinished line follow each other quickly."""
+    monkeypatch.setattr(log_view.LineView, "pace", log_view.Pace(0.05, hold_back=True))
+
+
+def grow(logged: StubHead, *texts: str, after: int) -> None:
+    """The log gets these lines, and its job ends, after so many answers."""
+    logged.jobs[12]["state"] = "running"
+
+    def act() -> None:
+        logged.logs[12] += lines(*texts)
+        logged.jobs[12]["state"] = "ended"
+
+    logged.misbehave("GET", "/jobs/12/log", *[first(lambda: None)] * (after - 1), first(act))
+
+
+@pytest.mark.usefixtures("hurried")
+def test_a_pipe_gets_the_last_version_of_an_unfinished_line_and_its_end(
     logged: StubHead, pit_command: Pit
 ) -> None:
-    logged.unfinished[12] = [lines("10%")]
-    ended = first(lambda: logged.logs[12].extend(lines("100%")))
-    logged.misbehave("GET", "/jobs/12/log", *[first(lambda: None)] * 3, ended)
-    result = pit_command("log", "12")
-    assert shown(result.stdout)[-2:] == ["10%", "100%"]
+    logged.unfinished[12] = [lines("10%"), lines("20%"), [], lines("30%")]
+    grow(logged, "100%", after=10)
+    assert shown(pit_command("log", "12").stdout)[-3:] == ["20%", "30%", "100%"]
 
 
+@pytest.mark.usefixtures("hurried")
 def test_a_line_that_was_shown_unfinished_is_not_repeated_when_it_ends(
     logged: StubHead, pit_command: Pit
 ) -> None:
     logged.unfinished[12] = [lines("loading ...")]
-    ended = first(lambda: logged.logs[12].extend(lines("loading ...", "loaded")))
-    logged.misbehave("GET", "/jobs/12/log", *[first(lambda: None)] * 3, ended)
-    assert shown(pit_command("log", "12").stdout)[-2:] == ["loading ...", "loaded"]
+    grow(logged, "loading ...", "loaded", after=6)
+    assert shown(pit_command("log", "12").stdout)[-3:] == ["line 6", "loading ...", "loaded"]
+
+
+def test_a_line_that_is_soon_finished_is_printed_once(logged: StubHead, pit_command: Pit) -> None:
+    logged.unfinished[12] = [lines("step")]
+    grow(logged, "step 1", after=4)
+    assert shown(pit_command("log", "12").stdout)[-2:] == ["line 6", "step 1"]
 
 
 def test_after_a_version_the_next_is_left_out_for_a_second(logged: StubHead, pit_command: Pit) -> None:
@@ -140,10 +172,12 @@ def test_no_follow_ends_with_the_unfinished_lines(logged: StubHead, pit_command:
     assert shown(pit_command("log", "12", "--no-follow").stdout) == [*TEXTS, "20%"]
 
 
+@pytest.mark.usefixtures("hurried")
 def test_json_marks_unfinished_lines(logged: StubHead, pit_command: Pit) -> None:
     logged.unfinished[12] = [lines("10%")]
+    grow(logged, "10%", after=6)
     printed = [json.loads(line) for line in pit_command("log", "12", "--json").stdout.splitlines()]
-    assert [line.get("unfinished", False) for line in printed] == [False] * 7 + [True]
+    assert [line.get("unfinished", False) for line in printed] == [False] * 7 + [True, False]
 
 
 @pytest.mark.parametrize("arguments", [("--process", "one"), ("--since", "soon"), ("--tail", "x")])

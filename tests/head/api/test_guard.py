@@ -25,6 +25,7 @@ JOB_ROUTES = [
     ("GET", "/jobs/{}"),
     ("POST", "/jobs/{}/stop"),
     ("GET", "/jobs/{}/log"),
+    ("GET", "/jobs/{}/log/raw"),
     ("GET", "/jobs/{}/archive"),
 ]
 CHANGING_JOB_ROUTES = [

@@ -86,7 +86,7 @@ def test_a_body_nested_too_deep_is_refused(anna: Person) -> None:
 
 
 def test_a_job_with_a_huge_number_does_not_exist(anna: Person) -> None:
-    routes = [("GET", ""), ("POST", "/stop"), ("GET", "/log"), ("GET", "/archive")]
+    routes = [("GET", ""), ("POST", "/stop"), ("GET", "/log"), ("GET", "/log/raw"), ("GET", "/archive")]
     answers = {
         (number, path): anna.call(method, f"/jobs/{number}{path}").status_code
         for number in (2**31, 2**63, HUGE)

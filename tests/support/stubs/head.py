@@ -162,12 +162,15 @@ class StubHead:
         skipped = max(0, len(lines) - int(query.get("tail", len(lines))))
         start = int(query.get("cursor", skipped))
         end = min(len(lines), start + self.batch)
+        ended = self.jobs[number]["state"] == "ended"
+        if query.get("unfinished") == "no" and start == end and not ended:
+            time.sleep(float(query["wait_s"]))
         versions = self.unfinished.get(number, [])
         is_open = end == len(lines) and query.get("unfinished") != "no" and bool(versions)
         return 200, {
             "lines": lines[start:end],
             "cursor": str(end),
-            "ended": self.jobs[number]["state"] == "ended",
+            "ended": ended,
             "unfinished": [{**line, "unfinished": True} for line in versions.pop(0)] if is_open else [],
         }
 

@@ -103,6 +103,7 @@ def test_a_container_has_these_options_and_no_others():
         "CUDA_DEVICE_ORDER=PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES=",
         "NVIDIA_VISIBLE_DEVICES=void",
+        "PYTHONUNBUFFERED=1",
     ]
     assert mounts == [
         {"Target": "/pit/shared", "Source": "/data/shared", "Type": "bind", "ReadOnly": True},

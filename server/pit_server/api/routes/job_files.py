@@ -1,13 +1,16 @@
 """What a job leaves behind: its log and its directory."""
 
+from collections.abc import Iterator
+
 from flask import Blueprint, Response, request
 
-from pit_protocol.answers.jobs import DiffStat, GpuUsage, LogBatch
+from pit_protocol.answers.jobs import LOG_ENDED, LOG_OFFSET, DiffStat, GpuUsage, LogBatch
 from pit_protocol.problem import Problem
 from pit_server.api.http.context import head, long_poll, number_argument, wait_argument
 from pit_server.api.http.guard import Role, allow, caller
 from pit_server.services.jobs import delays, gpu_usage, jobs
-from pit_server.services.logs import log_merge
+from pit_server.services.logs import log_merge, raw_log
+from pit_server.services.logs.log_text import LogText
 from pit_server.services.snapshots import code
 from pit_server.services.snapshots.sources import Sources
 from pit_server.store.files import archive
@@ -20,11 +23,10 @@ blueprint = Blueprint("job_files", __name__, url_prefix="/jobs/<int:number>")
 @blueprint.get("/log")
 @allow(Role.USER, traffic=Traffic.HELD)
 def log(number: int) -> LogBatch:
-    tail = int(number_argument("tail", 0)) or None
     query = log_merge.Query(
         cursor=request.args.get("cursor", ""),
         process=request.args.get("process", ""),
-        tail=min(tail, log_merge.MAX_TAIL) if tail else None,
+        tail=_tail(),
         since=number_argument("since", 0.0) or None,
         unfinished=request.args.get("unfinished") != "no",
     )
@@ -37,6 +39,31 @@ def log(number: int) -> LogBatch:
         return batch, bool(batch.lines or batch.unfinished) or batch.ended
 
     return long_poll(job_topic(number), wait_argument(), look)
+
+
+@blueprint.get("/log/raw")
+@allow(Role.USER, traffic=Traffic.HELD)
+def show_raw_log(number: int) -> Response:
+    query = raw_log.Query(
+        process=request.args.get("process", ""),
+        offset=int(number_argument("offset", 0)) if "offset" in request.args else None,
+        tail=_tail(),
+        since=number_argument("since", 0.0) or None,
+    )
+
+    def look() -> tuple[raw_log.Part, bool]:
+        with head().database.read() as session:
+            part = raw_log.read(session, jobs.find(session, caller(), number), head().data, query)
+        return part, bool(part.data) or part.ended
+
+    part = long_poll(job_topic(number), wait_argument(), look)
+    headers = {
+        LOG_OFFSET: str(part.next),
+        LOG_ENDED: "yes" if part.ended else "no",
+        "X-Content-Type-Options": "nosniff",
+        "Content-Disposition": "attachment",
+    }
+    return Response(part.data, mimetype="application/octet-stream", headers=headers)
 
 
 @blueprint.get("/usage")
@@ -69,6 +96,7 @@ def download(number: int) -> Response:
     with head().database.read() as session:
         job = jobs.find(session, caller(), number)
         directory = head().data.attempt(job.id, job.attempt)
+        log, created_at = LogText(session, job, head().data), job.created_at
     if not directory.is_dir():
         raise Problem(
             "no_directory",
@@ -78,9 +106,19 @@ def download(number: int) -> Response:
         )
     name = f"job-{number}"
     headers = {"Content-Disposition": f'attachment; filename="{name}.tar.gz"'}
+
+    def log_file() -> Iterator[bytes]:
+        # Beside the directory, where no file of the job can have this name.
+        yield from archive.text_file(f"{name}.log", log.size(), log.lines(), created_at)
+
     # An ended job's archive is the same each time, so a client that lost the connection gets the rest.
-    pieces = archive.skip_bytes(archive.stream(directory, name), int(number_argument("offset", 0)))
+    stream = archive.stream(directory, name, log_file())
+    pieces = archive.skip_bytes(stream, int(number_argument("offset", 0)))
     return Response(pieces, mimetype="application/gzip", headers=headers)
+
+
+def _tail() -> int | None:
+    return min(int(number_argument("tail", 0)), log_merge.MAX_TAIL) or None
 
 
 def _code(number: int) -> code.Code:

@@ -10,6 +10,7 @@ import stat
 import zlib
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 from pit_protocol.problem import Problem
@@ -22,13 +23,24 @@ GZIP = 31  # zlib's name for a gzip header and trailer
 NO_FOLLOW = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def stream(directory: Path, prefix: str) -> Iterator[bytes]:
-    """The `.tar.gz` of `directory`, everything in it below `prefix`, in pieces."""
+def stream(directory: Path, prefix: str, also: Iterable[bytes] = ()) -> Iterator[bytes]:
+    """The `.tar.gz` of `directory`, everything in it below `prefix`, in pieces; `also` are more members."""
     root = os.open(directory, NO_FOLLOW | os.O_DIRECTORY)
     try:
-        yield from gzipped(rechunk(ended(_directory(root, prefix))))
+        yield from gzipped(rechunk(ended(chain(_directory(root, prefix), also))))
     finally:
         os.close(root)
+
+
+def text_file(name: str, size: int, pieces: Iterable[bytes], at: float) -> Iterator[bytes]:
+    """A member with text that is made while it is sent; it gets exactly the size that was announced."""
+    yield header(Member(name, FILE, 0o644, size, at, ""))
+    left = size
+    for piece in pieces:
+        yield piece[:left]
+        left -= min(left, len(piece))
+    yield b"\n" * left
+    yield padding(size)
 
 
 def tar_directory(domain: Domain, path: str, prefix: str) -> Iterator[bytes]:
