@@ -9,6 +9,7 @@ import errno
 import json
 import resource
 import signal
+import ssl
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -33,7 +34,7 @@ MOST_CONNECTIONS = 10_000  # beyond that, the one that has been idle for longest
 DESCRIPTORS_LEFT = 1000  # for files and the database
 ACCEPTS_PER_TURN = 64  # of the loop
 DRAIN_S = 0.2  # for the rest of a body that nobody read
-CLIENT_GONE = (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EBADF)
+CLIENT_GONE = (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EBADF, errno.ETIMEDOUT)
 PR_SET_PDEATHSIG = 1
 RETRY_AFTER_S = 2
 UNRESTRICTED = 1_000_000_000
@@ -107,7 +108,7 @@ class HeadWorker(ThreadWorker):  # type: ignore[misc]
         try:
             request = next(conn.parser)
             return bool(request) and self._is_kept(conn, self.handle_request(request, conn))
-        except (http.errors.NoMoreData, StopIteration, TimeoutError) as error:
+        except (http.errors.NoMoreData, StopIteration, TimeoutError, ssl.SSLError) as error:
             self.log.debug("a client went away: %s", error)
         except OSError as error:
             if error.errno not in CLIENT_GONE:
