@@ -206,7 +206,8 @@ class TestRoute:
         answer = anna.get(f"/jobs/{number}/archive")
         assert answer.mimetype == "application/gzip"
         assert answer.headers["Content-Disposition"] == f'attachment; filename="job-{number}.tar.gz"'
-        assert names(answer.data) == [f"job-{number}", f"job-{number}/keep", f"job-{number}/src"]
+        top = f"job-{number}"
+        assert names(answer.data) == [top, f"{top}/keep", f"{top}/src", f"{top}.log"]
 
     def test_a_job_without_a_directory_says_so(self, a_node: Callable[..., Worker], anna: Person) -> None:
         a_node()
