@@ -75,6 +75,7 @@ def settings(tmp_path: Path, database_url: str) -> Settings:
         registration="open",
         git_protocols="https,ssh,file",
         bcrypt_cost=4,
+        reserve_mib=0,
     )
 
 

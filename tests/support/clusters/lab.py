@@ -31,6 +31,7 @@ class Lab:
             "PIT_HEAD_GIT_PROTOCOLS": "file",
             "PIT_HEAD_BCRYPT_COST": "4",
             "PIT_HEAD_GRACE_S": "2",
+            "PIT_HEAD_RESERVE_MIB": "0",
             **settings,
         }
         self._running: list[subprocess.Popen[bytes]] = []

@@ -82,6 +82,7 @@ class Cluster:
             "PIT_HOME": str(self.home),
             "LC_ALL": "C.UTF-8",
             "PIT_HEAD_GRACE_S": "2",
+            "PIT_HEAD_RESERVE_MIB": "0",
         }
 
     def with_project(self, project: Project) -> "Cluster":
