@@ -69,7 +69,7 @@ def command(
     latest job. Processes of a job that are alike share a row. `connect` is the .pitconnect.txt to hand
     out: the head's URL and certificate.
 
-    Jobs can be filtered by user, state (WAI, waiting, failed …), title (a part of it), since and till
+    Jobs can be filtered by user, node, state (WAI, waiting, failed …), title (a part of it), since and till
     (today, 14:00, 2026-04-01, or 3d ago), ordered by asc or desc (date, title, user, state), and cut by limit
     and offset; the audit by actor, object and limit; tokens, for admins, by user.
     """

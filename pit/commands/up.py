@@ -128,7 +128,8 @@ def _bring_up_worker(state: State, names: Names) -> tuple[Node, str]:
     *_, resources = node_row(node)
     gpus = resources if node.resources else "no GPUs"
     memory = f"{node.memory_mib / 1024:.0f} GiB"
-    offers = f"{node.cores} cores, {memory}, {gpus}, slots: {node.free_slots} of {node.slots} free"
+    cores = "1 core" if node.cores == 1 else f"{node.cores} cores"
+    offers = f"{cores}, {memory}, {gpus}, slots: {node.free_slots} of {node.slots} free"
     line = f"the worker is {already}up as node {names.node} ({offers})"
     return node, f"{line}\n{takes_no_work(node)}" if node.trouble else line
 

@@ -150,7 +150,7 @@ def test_interrupting_the_log_leaves_the_job_running(cluster: Cluster) -> None:
         while "[worker 0] on" not in client.stdout.readline():
             pass
         client.send_signal(signal.SIGINT)
-        _, error = client.communicate(timeout=60)
+        _, error = client.communicate(timeout=120)
     assert client.returncode == 130
     number = newest(cluster)
     assert f"`pit log {number}`" in error and f"`pit stop {number}`" in error
@@ -191,7 +191,7 @@ def test_the_raw_log_is_exactly_what_was_written_and_the_archive_has_the_log(clu
     cluster.wait(number)
     command = [str(PIT), "log", str(number), "--raw"]
     found = subprocess.run(
-        command, cwd=cluster.project.path, env=cluster.env, capture_output=True, timeout=60
+        command, cwd=cluster.project.path, env=cluster.env, capture_output=True, timeout=120
     )
     assert (found.returncode, found.stdout) == (0, written)
     assert cluster.ok("log", str(number), "-f", "-n", "3").splitlines()[0].endswith("] [worker 0] 20% é")

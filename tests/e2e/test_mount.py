@@ -189,7 +189,7 @@ def test_what_may_only_be_read_is_mounted_so_and_a_shell_ends_it(cluster: Cluste
         input=script,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
     )
     assert (done.returncode, done.stdout) == (7, "kept\n")
     assert "Read-only file system" in done.stderr and "(read-only)" in done.stderr
@@ -229,7 +229,7 @@ def test_other_programs_read_and_write_by_webdav(cluster: Cluster, tmp_path: Pat
         ["copy", str(tree), ":webdav:home/tree"],
         ["check", "--download", str(tree), ":webdav:home/tree"],
     ):
-        subprocess.run(["rclone", *words], env=env, check=True, capture_output=True, timeout=60)
+        subprocess.run(["rclone", *words], env=env, check=True, capture_output=True, timeout=120)
     assert (home_on_head(cluster) / "tree/dir 1/file 1").stat().st_mtime == 10**9
     again = subprocess.run(
         ["rclone", "copy", "-v", str(tree), ":webdav:home/tree"],

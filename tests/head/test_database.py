@@ -62,7 +62,7 @@ def test_an_older_head_refuses_a_newer_database_in_one_sentence(head: Head, sett
         f'database_url = "{settings.database_url}"\nbind = "127.0.0.1:0"\n'
     )
     command = [sys.executable, "-m", "pit_server", "serve", "--home", str(settings.home)]
-    served = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    served = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert served.returncode == 1
     assert served.stderr.startswith("pit-head: a newer pit-head has used this database")
     assert "Traceback" not in served.stderr

@@ -25,7 +25,7 @@ class Terminal:
         self.shown = ""
         self._answered = 0
 
-    def answer(self, question: str, text: str, within_s: float = 30.0) -> None:
+    def answer(self, question: str, text: str, within_s: float = 60.0) -> None:
         """Wait for the question, which must come after all that was answered, and type."""
         deadline = time.monotonic() + within_s
         while (found := self.shown.find(question, self._answered)) < 0:
@@ -36,7 +36,7 @@ class Terminal:
         self._answered = found + len(question)
         os.write(self._controller, f"{text}\n".encode())
 
-    def end(self, within_s: float = 30.0) -> int:
+    def end(self, within_s: float = 60.0) -> int:
         """Read to the end; the exit code."""
         deadline = time.monotonic() + within_s
         while self._read(deadline):

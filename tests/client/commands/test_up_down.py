@@ -79,7 +79,7 @@ def run_pit(tmp_path: Path, pit_env: dict[str, str], state: State) -> RunPit:
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "pit", *arguments]
-        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
 
     return run
 

@@ -66,7 +66,7 @@ class Lab:
         config = self.place / f"etc-{name}"
         env = {"PATH": f"{PIT.parent}:{os.environ['PATH']}", "HOME": str(self.place)}
         command = f"{line.strip()} --config {config} --address {address}"
-        done = subprocess.run(["/bin/sh", "-c", command], env=env, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(["/bin/sh", "-c", command], env=env, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done
         return config
 
@@ -127,7 +127,7 @@ class Person:
             env={**self.env, **env},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             input=input,
         )
         assert "Traceback" not in done.stderr, done.stderr

@@ -27,7 +27,7 @@ class Result:
     err: str
 
 
-def eventually(claim: Callable[[], Any], within_s: float = 60.0) -> Any:
+def eventually(claim: Callable[[], Any], within_s: float = 120.0) -> Any:
     """Wait until the claim holds, and return what it said."""
     deadline = time.monotonic() + within_s
     while True:
@@ -91,7 +91,7 @@ class Cluster:
         other.project = project
         return other
 
-    def pit(self, *arguments: str, cwd: Path | None = None, timeout: float = 60, **env: str) -> Result:
+    def pit(self, *arguments: str, cwd: Path | None = None, timeout: float = 120, **env: str) -> Result:
         done = subprocess.run(
             [str(PIT), *arguments],
             cwd=cwd or self.project.path,
