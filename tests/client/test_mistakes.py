@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from werkzeug.serving import make_server
 
+from pit_protocol.atomic_file import write_atomic
 from pit_server.app import create_app, create_head
 from pit_server.services.nodes import nodes
 from pit_server.services.users import accounts, tokens
@@ -65,7 +66,7 @@ def enter(
         if place not in ("no head", "untrusted"):
             (home / ".pitconnect.txt").write_text(f"{url}\n")
         if place not in ("no head", "untrusted", "no token"):
-            (home / ".pituser.txt").write_text(f"{url} anna {token}\n")
+            write_atomic(home / ".pituser.txt", f"{url} anna {token}\n")
         if place in ("project", "no head", "head away"):
             monkeypatch.chdir(project)
         if place in ("no script", "untrusted"):

@@ -80,7 +80,7 @@ def test_a_submission_repeated_after_a_lost_answer_is_one_job(cluster: Cluster) 
     refused = cluster.pit("run", "x", "[]", "-d", "true")
     assert refused.code == 1 and "pit up" in refused.err
     cluster.ok("up")
-    assert cluster.json("status")["totals"] == {"running": 0, "waiting": 0, "done": 0}
+    assert cluster.json("status")["totals"] == {"running": 0, "waiting": 0, "done": 0, "unapproved": 0}
 
 
 def test_a_second_head_on_the_same_database_refuses_to_start(shared_cluster: Cluster) -> None:

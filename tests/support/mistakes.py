@@ -91,7 +91,7 @@ MISTAKES: dict[str, dict[str, tuple[int, str]]] = {
         "log 99": (1, "`pit status` lists jobs"),
         "log x12": (2, "`pit status` lists jobs with their numbers; `last` is your latest job"),
         "log 5-7": (2, "write one number, such as 5"),
-        "log 1 2": (2, "it is written `pit log [NUMBER]`; for example: pit log 190 --process 1 --tail"),
+        "log 1 2": (2, "it is written `pit log [NUMBER]`; for example: pit log 190 --process 1 -n"),
         "log --tail 0": (2, "0 is too small: write 1 or more"),
         "log --tail many": (2, "'many' is not a whole number"),
         "log --since someday": (
@@ -124,7 +124,7 @@ MISTAKES: dict[str, dict[str, tuple[int, str]]] = {
         "show thing": (2, "there are me, users, groups, nodes, aliases, trash, usage, jobs, tokens, audit,"),
         "show jobs usr=anna": (
             2,
-            "'usr=anna' is no filter; write user, state, outcome, title, comment, since,",
+            "'usr=anna' is no filter; write user, node, state, outcome, title, comment, since,",
         ),
         "show jobs state=done": (
             2,
@@ -169,7 +169,10 @@ MISTAKES: dict[str, dict[str, tuple[int, str]]] = {
         "add alias:x": (1, "write name=…"),
         "add node:n0": (1, "`pit add node:n0 --again` prints a new command"),
         "set me": (2, "it is written `pit set KIND:NAME PROPERTY=VALUE...`; for example: pit set"),
-        "set me color=red": (1, "it has: full_name, email, password, autoshare, admin, active, uid, quota,"),
+        "set me color=red": (
+            1,
+            "it has: full_name, email, password, autoshare, admin, active, jobs, uid, quota,",
+        ),
         "set me password=secret": (
             1,
             "leave the value out to be asked for it, or use `password=-` to read it from",

@@ -81,7 +81,7 @@ class TestProcesses:
         section = folded_section(many, 0)
         [row] = section.rows
         assert (*row[:4], *row[5:]) == (
-            "0.0–0.7",
+            "0–7",
             "n1..n4 (4)",
             "ended",
             "exit code 0",
@@ -100,9 +100,9 @@ class TestProcesses:
         )
         rows = folded_section(four, 0).rows
         assert [(row[0], row[3], row[-1]) for row in rows] == [
-            ("0.2", "exit code 3", "out of memory"),
-            ("0.1", "signal 15", "-"),
-            ("0.0, 0.3", "exit code 0", "-"),
+            ("2", "exit code 3", "out of memory"),
+            ("1", "signal 15", "-"),
+            ("0, 3", "exit code 0", "-"),
         ]
 
     def test_a_reason_that_only_repeats_the_end_is_left_out(self) -> None:
@@ -119,4 +119,4 @@ class TestProcesses:
     def test_a_narrow_terminal_keeps_how_it_ended(self) -> None:
         one = folded_section(processes(a_process(exit_code=137, reason="killed: out of memory")), 0)
         header = on_a_terminal(COLUMNS, one, 60)[0]
-        assert header.split() == ["PROCESS", "NODE", "STATE", "END", "RESOURCES", "REASON"]
+        assert header.split() == ["WORKER", "NODE", "STATE", "END", "RESOURCES", "REASON"]

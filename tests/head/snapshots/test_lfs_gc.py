@@ -72,6 +72,12 @@ def run(head: Head, person: Person, project: Project, server: GitServer) -> dict
     return person.job(number)
 
 
+def purge(person: Person, number: int) -> None:
+    """Remove a job for good: in the trash it keeps its code."""
+    entry = person.ok(person.delete(f"/jobs/{number}"))["trash"]
+    person.ok(person.delete(f"/trash/{entry['id']}"))
+
+
 def cached(head: Head, owner: int | None = None) -> set[str]:
     files = {path.name for path in head.data.large(owner).rglob("*") if path.is_file()}
     return {name for name, content in names().items() if content in files}
@@ -99,7 +105,7 @@ def test_unneeded_large_files_are_deleted_after_the_set_days(
     assert cached(head) == {"first", "second"}
     clean(since := second["since"] + 20 * DAY_S)
     assert cached(head) == {"first", "second"}  # their code is kept
-    anna.ok(anna.delete(f"/jobs/{first['number']}"))
+    purge(anna, first["number"])
     clean(since + 6 * DAY_S)
     assert cached(head) == {"first", "second"}  # kept for a week after the last use
     clean(since + 8 * DAY_S)
@@ -118,7 +124,7 @@ def test_a_job_that_was_run_again_needs_it_too(
     first = run(head, anna, project, server)
     again = anna.submit(snapshot=None, reruns=first["number"])
     prepare(head, again)
-    anna.ok(anna.delete(f"/jobs/{first['number']}"))
+    purge(anna, first["number"])
     clean(first["since"] + 100 * DAY_S)
     clean(first["since"] + 200 * DAY_S)
     assert cached(head) == {"first"}  # a waiting job does not age
@@ -129,7 +135,7 @@ def test_a_file_a_client_need_not_send_stays_for_at_least_a_day(
 ) -> None:
     commit(project, server, FIRST)
     first = run(head, anna, project, server)
-    anna.ok(anna.delete(f"/jobs/{first['number']}"))
+    purge(anna, first["number"])
     path = next(head.data.large(None).rglob(names()["first"]))
     os.utime(path, (0, 0))
     before = time.time()
@@ -146,7 +152,7 @@ def test_zero_days_disables_the_deletion(
 ) -> None:
     commit(project, server, FIRST)
     first = run(head, anna, project, server)
-    anna.ok(anna.delete(f"/jobs/{first['number']}"))
+    purge(anna, first["number"])
     forever = Sources(head.data, replace(head.settings, large_file_days=0.0))
     Retention(head.database, forever).clean(now=first["since"] + 10_000 * DAY_S)
     assert cached(head) == {"first"}
@@ -168,7 +174,7 @@ def test_one_users_copy_does_not_stay_for_anothers_job(
     hers, mine = run(head, berta, project, server), run(head, anna, project, server)
     caches = {owner: cached(head, owner) for owner in (1, 2)}
     assert caches == {1: {"first"}, 2: {"first"}}
-    anna.ok(anna.delete(f"/jobs/{mine['number']}"))
+    purge(anna, mine["number"])
     clean(hers["since"] + 20 * DAY_S)
     owners = {job["user"]: owner for owner, job in zip((1, 2), (mine, hers), strict=True)}
     assert (cached(head, owners["anna"]), cached(head, owners["berta"])) == (set(), {"first"})
@@ -189,7 +195,7 @@ def test_a_tree_is_scanned_once_and_its_note_is_deleted_with_it(
     note.write_text("")
     clean(first["since"] + 8 * DAY_S)
     assert cached(head) == set()  # the cached list was used
-    anna.ok(anna.delete(f"/jobs/{first['number']}"))
+    purge(anna, first["number"])
     clean(first["since"] + 9 * DAY_S)
     assert not note.exists()
 
@@ -230,7 +236,7 @@ def test_jobs_prepared_during_gc_get_their_files(
 ) -> None:
     commit(project, server, FIRST)
     first = run(head, anna, project, server)
-    anna.ok(anna.delete(f"/jobs/{first['number']}"))
+    purge(anna, first["number"])
     server.large.clear()  # a file deleted from the cache is lost
     path = next(head.data.large(None).rglob(names()["first"]))
     for round_ in range(5):

@@ -66,7 +66,9 @@ class Lab:
         config = self.place / f"etc-{name}"
         env = {"PATH": f"{PIT.parent}:{os.environ['PATH']}", "HOME": str(self.place)}
         command = f"{line.strip()} --config {config} --address {address}"
-        done = subprocess.run(["/bin/sh", "-c", command], env=env, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            ["/bin/sh", "-c", command], env=env, capture_output=True, text=True, timeout=120
+        )
         assert done.returncode == 0, done
         return config
 
