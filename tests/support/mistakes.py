@@ -169,10 +169,7 @@ MISTAKES: dict[str, dict[str, tuple[int, str]]] = {
         "add alias:x": (1, "write name=…"),
         "add node:n0": (1, "`pit add node:n0 --again` prints a new command"),
         "set me": (2, "it is written `pit set KIND:NAME PROPERTY=VALUE...`; for example: pit set"),
-        "set me color=red": (
-            1,
-            "it has: full_name, email, password, autoshare, admin, active, jobs, uid, quota,",
-        ),
+        "set me color=red": (1, "it has: full_name, email, password, autoshare, admin, active, jobs, uid,"),
         "set me password=secret": (
             1,
             "leave the value out to be asked for it, or use `password=-` to read it from",

@@ -46,6 +46,8 @@ def test_a_node_shows_its_workers_inventory(anna: Person, a_node: Callable[..., 
             "groups": [],
             "free": True,
             "job": None,
+            "user": "",
+            "usable": True,
         }
     ]
     assert anna.get("/nodes/n9").status_code == 404
