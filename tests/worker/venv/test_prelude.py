@@ -121,7 +121,8 @@ def test_a_locked_project_is_imported_from_the_jobs_own_tree(jobs: Jobs):
     before = sorted(jobs.project.rglob("*"))
     del jobs.environ["UV_FIND_LINKS"], jobs.environ["UV_NO_INDEX"]
     code, log = jobs.run(
-        "python -c 'import coal, mine; print(mine.__file__)'; uv run python -c 'import sys; print(sys.prefix)'",
+        "python -c 'import coal, mine; print(mine.__file__)';"
+        " uv run python -c 'import sys; print(sys.prefix)'",
         PIT_VENV_FILE="uv.lock",
         PYTHONDONTWRITEBYTECODE="1",
     )
@@ -247,5 +248,5 @@ class TestKey:
     ):
         (project / "lib").mkdir()
         (project / "requirements.txt").write_text(f"coal\n{line}\n")
-        with pytest.raises(Failed, match="installs the directory '(.|lib)' of the project"):
+        with pytest.raises(Failed, match=r"installs the directory '(.|lib)' of the project"):
             self.key()

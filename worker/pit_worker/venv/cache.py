@@ -32,7 +32,8 @@ class VenvCache:
             place.mkdir(mode=0o700, exist_ok=True)
             _give(place, account)
         except OSError as error:
-            raise StartRefused(f"{place}, for Python environments, cannot be used: {error.strerror}") from error
+            why = f"{place}, for Python environments, cannot be used: {error.strerror}"
+            raise StartRefused(why) from error
         return place
 
 

@@ -23,7 +23,9 @@ from pit_worker.venv.prelude import remove_tree
 
 LOCK = ".lock"
 KIB_PER_GIB = 1024 * 1024
-TOO_LARGE = "the Python environments of its user need more disk space than this node has for all (venv_cache_gib)"
+TOO_LARGE = (
+    "the Python environments of its user need more disk space than this node has for all (venv_cache_gib)"
+)
 
 log = logging.getLogger(__name__)
 

@@ -33,8 +33,8 @@ PIP_WITH_PYTHON = 23  # from this version on, pip can install into any environme
 TAIL = 200  # lines of a builder's output in which a reason is looked for
 MAX_FILES = 100  # that one requirements file may name
 OFFLINE = re.compile(
-    r"name resolution|name or service not known|dns error|lookup address|network is unreachable|no route to host"
-    r"|connection refused|establish a new connection|timed out",
+    r"name resolution|name or service not known|dns error|lookup address|network is unreachable"
+    r"|no route to host|connection refused|establish a new connection|timed out",
     re.IGNORECASE,
 )
 
@@ -160,7 +160,9 @@ def take(venv: Venv) -> int:
         if _is_complete(venv) and _is_file(handle, _lock_file(venv.home)):
             return handle
         os.close(handle)
-    raise Failed("the environment was removed as soon as it was built; venv_cache_gib of the node is too small")
+    raise Failed(
+        "the environment was removed as soon as it was built; venv_cache_gib of the node is too small"
+    )
 
 
 def build(venv: Venv, lock: int) -> None:
@@ -339,7 +341,7 @@ def _is_complete(venv: Venv) -> bool:
 def _ask(command: list[str]) -> str:
     """What a program says in one line; empty if it fails."""
     environ = {"UV_PYTHON_PREFERENCE": "system", **os.environ}
-    done = subprocess.run(command, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True)  # noqa: PLW1510
+    done = subprocess.run(command, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
