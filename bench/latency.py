@@ -6,7 +6,7 @@ from bench.sizes import Sizes
 from bench.submitting import connect, snapshot, submit, wait
 from bench.table import Row, percentile, time_row
 from pit.head.client import Head
-from pit_protocol.submission import Snapshot
+from pit_protocol.messages.submission import Snapshot
 from tests.support.clusters.local import Cluster
 
 

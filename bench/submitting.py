@@ -11,7 +11,7 @@ from pit.snapshot.capture import WorktreeSnapshot
 from pit.snapshot.repository import Repository
 from pit_protocol.answers.jobs import JobRecord
 from pit_protocol.job_options import JobOptions
-from pit_protocol.submission import Snapshot, Submission
+from pit_protocol.messages.submission import Snapshot, Submission
 from tests.support.clusters.local import Cluster
 
 

@@ -17,7 +17,7 @@ from pit.head.latest import find_number
 from pit.jobs.submission import bring, submit
 from pit.login.session import open_head
 from pit.snapshot.repository import Repository
-from pit_protocol.submission import Snapshot, Submission
+from pit_protocol.messages.submission import Snapshot, Submission
 from pit_protocol.variables import check_job_variables
 
 

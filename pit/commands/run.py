@@ -31,8 +31,8 @@ from pit.ui import output, render
 from pit.ui.progress import announce_if_slow
 from pit_protocol.answers.jobs import JobRecord
 from pit_protocol.job_options import JobOptions
+from pit_protocol.messages.submission import MAX_TITLE, Submission
 from pit_protocol.problem import Problem
-from pit_protocol.submission import MAX_TITLE, Submission
 from pit_protocol.variables import check_job_variables
 
 COMPUTE_FILE = ".compute"

@@ -34,9 +34,9 @@ from pit_protocol.answers.users import (
     User,
     UserList,
 )
+from pit_protocol.messages.request_bodies import Login, Registration, SetupCode
+from pit_protocol.messages.submission import MissingObjects, Offer, Submission
 from pit_protocol.problem import Problem
-from pit_protocol.request_bodies import Login, Registration, SetupCode
-from pit_protocol.submission import MissingObjects, Offer, Submission
 from pit_protocol.wire import to_json
 
 MEASURE_S = 600.0  # for a head that measures its disk

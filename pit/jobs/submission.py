@@ -14,8 +14,8 @@ from pit.ui import output
 from pit.ui.progress import announce_if_slow, hint_on_interrupt
 from pit_protocol.answers.jobs import JobRecord
 from pit_protocol.answers.snapshots import OfferAnswer
+from pit_protocol.messages.submission import MAX_OBJECTS, MissingObjects, Snapshot, Submission
 from pit_protocol.problem import Problem
-from pit_protocol.submission import MAX_OBJECTS, MissingObjects, Snapshot, Submission
 
 
 def submit(head: Head, submission: Submission) -> JobRecord:

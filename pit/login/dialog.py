@@ -13,8 +13,8 @@ from pit.connect.token_store import Account, is_token, keep_account, user_file
 from pit.head.client import Head
 from pit.ui import output, prompt
 from pit_protocol.answers.users import About, AwaitingApproval, IssuedToken
+from pit_protocol.messages.request_bodies import Login, Registration
 from pit_protocol.problem import Problem
-from pit_protocol.request_bodies import Login, Registration
 
 MOST_TRIES = 3
 LONGEST_LABEL = 100

@@ -19,7 +19,7 @@ from pit.snapshot.secret_names import is_included
 from pit.snapshot.worktree import EMPTY_TREE, EVERYTHING, RAW_DIFF, CapturedTree, capture_tree
 from pit.ui.plural import plural
 from pit_protocol.answers.snapshots import OfferAnswer
-from pit_protocol.submission import LfsFile, Offer, Snapshot
+from pit_protocol.messages.submission import LfsFile, Offer, Snapshot
 
 MAX_NAMED = 5  # files in a note
 MIB = 1024 * 1024

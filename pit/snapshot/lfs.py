@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pit.snapshot.repository import Repository
 from pit.snapshot.scratch_repo import Entry, ScratchRepo
-from pit_protocol.submission import LfsFile
+from pit_protocol.messages.submission import LfsFile
 
 POINTER = re.compile(
     rb"version https://git-lfs\.github\.com/spec/v1\n(?:.*\n)*?oid sha256:([0-9a-f]{64})\nsize (\d+)\n"

@@ -7,7 +7,7 @@ from urllib.parse import quote, urlsplit
 
 from pit.snapshot.git_command import GitCommand, find_work_tree
 from pit.text_files import read_text
-from pit_protocol.submission import MAX_HISTORY
+from pit_protocol.messages.submission import MAX_HISTORY
 
 PATHS = ("HEAD", "index", "objects", "info/exclude", "info/attributes", "lfs/objects")
 _BRANCH = "ref: refs/heads/"

@@ -29,7 +29,7 @@ from pit_server.db.database import Database
 from pit_server.host_check import HostCheck
 from pit_server.services import cluster
 from pit_server.services.files.quota import Quotas
-from pit_server.services.jobs import lost_processes
+from pit_server.services.jobs.processes import lost_processes
 from pit_server.services.users import secrets as user_secrets
 from pit_server.services.users.rate_limit import TooManyAttempts
 from pit_server.services.users.registration import APPROVE, CLOSED, OPEN, Authentication

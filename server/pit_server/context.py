@@ -6,7 +6,7 @@ from pit_server.background.node_watch import NodeWatch
 from pit_server.background.scheduling import Scheduling
 from pit_server.db.database import Database
 from pit_server.services.files.quota import Quotas
-from pit_server.services.jobs.delays import DelayFacts
+from pit_server.services.jobs.records.delays import DelayFacts
 from pit_server.services.users.registration import Authentication
 from pit_server.services.users.request_limits import RequestLimits
 from pit_server.settings import Settings

@@ -16,7 +16,7 @@ import docker
 import pytest
 from msgspec.structs import replace
 
-from pit_protocol.beat import PRIVATE, Account, Container, Order, OrderAction, ProcessSpec, Pull
+from pit_protocol.messages.beat import PRIVATE, Account, Container, Order, OrderAction, ProcessSpec, Pull
 from pit_worker.runtime.docker.network.firewall import Firewall, bridge_name
 from tests.support.requirements import lack
 from tests.support.stubs.worker_head import StubHead, a_spec

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pit_protocol.beat import HOST, Trouble
+from pit_protocol.messages.beat import HOST, Trouble
 from pit_protocol.states import KilledBy, ProcessState
 from pit_worker.runtime.docker.engine_watch import AWAY, NO_TOOLKIT
 from tests.docker.conftest import Containers, add_image

@@ -9,7 +9,7 @@ from pathlib import Path
 import docker
 import pytest
 
-from pit_protocol.beat import Pull
+from pit_protocol.messages.beat import Pull
 from pit_protocol.states import KilledBy
 from tests.docker.conftest import Containers, add_image
 from tests.support.servers.registry import Registry

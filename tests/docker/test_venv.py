@@ -12,7 +12,7 @@ from pathlib import Path
 import docker
 import pytest
 
-from pit_protocol.beat import Venv
+from pit_protocol.messages.beat import Venv
 from tests.docker.conftest import ANN, Containers, add_image, make_tree
 from tests.support.stubs.worker_head import StubHead
 from tests.support.wheels import UV, make_wheel, need_uv, only_from

@@ -8,7 +8,7 @@ from pathlib import Path
 import docker
 import pytest
 
-from pit_protocol.beat import Account
+from pit_protocol.messages.beat import Account
 from pit_protocol.states import KilledBy
 from tests.docker.conftest import ANN, Containers, add_image
 from tests.support.stubs.worker_head import StubHead

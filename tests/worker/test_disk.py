@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from pit_protocol.beat import Order, OrderAction
+from pit_protocol.messages.beat import Order, OrderAction
 from pit_protocol.states import KilledBy
 from pit_worker.disk import measure_kib
 from tests.support.requirements import lack

@@ -9,8 +9,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from pit_protocol.backoff import Backoff
-from pit_protocol.beat import Hello, Order, Orders, Report, Resource, Usage, Welcome
-from pit_protocol.beat import Runtime as RuntimeKind
+from pit_protocol.messages.beat import Hello, Order, Orders, Report, Resource, Usage, Welcome
+from pit_protocol.messages.beat import Runtime as RuntimeKind
 from pit_worker.data import readonly_mount
 from pit_worker.data.remote_staging import RemoteStaging
 from pit_worker.data.staging import SharedFiles, Staging

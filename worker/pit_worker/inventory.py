@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from pit_protocol.beat import Inventory, Resource
+from pit_protocol.messages.beat import Inventory, Resource
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 MEMINFO = Path("/proc/meminfo")

@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pit_protocol import settings_file
-from pit_protocol.beat import Runtime
 from pit_protocol.hosts import is_loopback
+from pit_protocol.messages.beat import Runtime
 from pit_protocol.problem import Problem
 from pit_worker.network_ranges import parse_allowed, parse_pools
 

@@ -4,7 +4,7 @@ from msgspec import field
 
 from pit_protocol.answers.files import TrashEntry
 from pit_protocol.job_options import JobOptions
-from pit_protocol.submission import Snapshot
+from pit_protocol.messages.submission import Snapshot
 from pit_protocol.wire import Answer, Float, Int
 
 # Headers of a part of the raw log: the offset after it, and `yes` if nothing follows.

@@ -1,6 +1,6 @@
 """What the head answers before a snapshot is sent; an older client ignores fields that it does not know."""
 
-from pit_protocol.submission import MissingObjects
+from pit_protocol.messages.submission import MissingObjects
 from pit_protocol.wire import Answer
 
 

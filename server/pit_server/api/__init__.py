@@ -2,24 +2,9 @@
 
 from flask import Blueprint
 
-from pit_server.api.routes import (
-    aliases,
-    audit,
-    auth,
-    file_changes,
-    files,
-    groups,
-    job_files,
-    jobs,
-    me,
-    node_data,
-    nodes,
-    overview,
-    snapshots,
-    uploads,
-    users,
-    worker,
-)
+from pit_server.api.routes import aliases, audit, auth, file_changes, files, groups, me, nodes, users
+from pit_server.api.routes.jobs import job_files, jobs, overview, snapshots, uploads
+from pit_server.api.routes.worker import node_data, sessions
 
 _MODULES = (
     me,
@@ -34,7 +19,7 @@ _MODULES = (
     overview,
     nodes,
     audit,
-    worker,
+    sessions,
     node_data,
     files,
     file_changes,

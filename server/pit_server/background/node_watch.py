@@ -9,8 +9,8 @@ from sqlalchemy import select
 from pit_protocol.states import NodeState
 from pit_server.db.database import Database
 from pit_server.db.models import Node
-from pit_server.services.jobs import lost_processes
-from pit_server.services.jobs.lost_processes import LeaseTerm
+from pit_server.services.jobs.processes import lost_processes
+from pit_server.services.jobs.processes.lost_processes import LeaseTerm
 from pit_server.services.nodes import nodes
 from pit_server.wakeups import NODE_WATCH
 

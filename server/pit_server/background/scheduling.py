@@ -7,7 +7,7 @@ from pit_server.db.database import Database
 from pit_server.scheduler.plan import plan
 from pit_server.scheduler.reason import Reason
 from pit_server.services import scheduling_input
-from pit_server.services.jobs import plan_commit
+from pit_server.services.jobs.processes import plan_commit
 from pit_server.settings import Settings
 from pit_server.wakeups import STATUS, job_topic
 

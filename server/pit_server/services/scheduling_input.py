@@ -16,7 +16,7 @@ from pit_server.scheduler.capacity import NodeView
 from pit_server.scheduler.kinds import CPU, MEMORY, PORT, SLOT
 from pit_server.scheduler.plan import Waiting
 from pit_server.scheduler.reason import Reason
-from pit_server.services.jobs import runtimes
+from pit_server.services.jobs.processes import runtimes
 from pit_server.services.nodes import capacity
 from pit_server.services.nodes.aliases import KindNames
 from pit_server.services.users import deactivation

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from pit_protocol.beat import Beat, Hello, Inventory, Resource
+from pit_protocol.messages.beat import Beat, Hello, Inventory, Resource
 from pit_protocol.wire import to_json
 from pit_server.settings import Settings
 from tests.support.clusters.head import (

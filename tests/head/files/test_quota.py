@@ -12,7 +12,7 @@ import pytest
 from flask import Flask
 from werkzeug.test import TestResponse
 
-from pit_protocol.beat import OrderAction
+from pit_protocol.messages.beat import OrderAction
 from pit_protocol.problem import Problem
 from pit_protocol.transport.tar_reader import FILE, Member
 from pit_protocol.transport.tar_writer import header, padding, sealed

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from pit_protocol.beat import OrderAction
+from pit_protocol.messages.beat import OrderAction
 from pit_protocol.states import JOB_MOVES, PROCESS_MOVES, KilledBy
 from pit_server.context import Head
 from pit_server.db.models import Allocation

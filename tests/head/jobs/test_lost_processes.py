@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pit_protocol.beat import Order, OrderAction
+from pit_protocol.messages.beat import Order, OrderAction
 from pit_server.app import begin_leases, create_head
 from pit_server.background import node_watch
 from pit_server.background.node_watch import NodeWatch

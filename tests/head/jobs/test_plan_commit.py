@@ -12,7 +12,7 @@ from pit_server.db.models import Allocation, Attempt
 from pit_server.scheduler.capacity import Share
 from pit_server.scheduler.placement import ProcessPlacement
 from pit_server.scheduler.plan import JobPlacement, Plan
-from pit_server.services.jobs import plan_commit
+from pit_server.services.jobs.processes import plan_commit
 from pit_server.services.nodes import nodes
 from tests.head.jobs.test_lifecycle import held
 from tests.support.clusters.head import NOW, Person, Worker, ended

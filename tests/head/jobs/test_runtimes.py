@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from pit_protocol.job_options import JobOptions
-from pit_server.services.jobs import runtimes
+from pit_server.services.jobs.processes import runtimes
 from pit_server.settings import Settings
 from tests.support.clusters.head import Person, Worker, a_submission, ended
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pit_protocol.beat import Venv
+from pit_protocol.messages.beat import Venv
 from pit_server.app import create_app
 from pit_server.context import Head
 from tests.support.clusters.head import Person, Worker, a_snapshot, a_submission

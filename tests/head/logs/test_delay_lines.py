@@ -8,7 +8,7 @@ import pytest
 
 from pit_protocol.states import NodeState
 from pit_server.context import Head
-from pit_server.services.jobs.lost_processes import LeaseTerm
+from pit_server.services.jobs.processes.lost_processes import LeaseTerm
 from pit_server.services.nodes import nodes
 from tests.support.clusters.head import ONE_DATABASE, Person, Worker, ended, running
 

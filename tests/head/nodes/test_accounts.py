@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
-from pit_protocol.beat import Account
+from pit_protocol.messages.beat import Account
 from pit_server.context import Head
 from pit_server.scheduler.plan import plan
 from pit_server.services import scheduling_input
-from pit_server.services.jobs import plan_commit
+from pit_server.services.jobs.processes import plan_commit
 from tests.support.clusters.head import Person, Worker
 
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only a head that is root gives processes accounts")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pit_protocol.beat import Beat, OrderAction, Report
+from pit_protocol.messages.beat import Beat, OrderAction, Report
 from pit_protocol.states import KilledBy, ProcessState
 from pit_server.context import Head
 from pit_server.store.log_stream import process_log

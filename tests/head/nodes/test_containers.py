@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from pit_protocol.beat import Account, Pull, Runtime
+from pit_protocol.messages.beat import Account, Pull, Runtime
 from pit_protocol.problem import Problem
 from pit_server.context import Head
 from pit_server.db.models import Node

@@ -50,7 +50,7 @@ def test_usage_is_current_while_running_and_the_mean_afterwards(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [1_800_000_000.0]
-    monkeypatch.setattr("pit_server.api.routes.worker.time.time", lambda: now[0])
+    monkeypatch.setattr("pit_server.api.routes.worker.sessions.time.time", lambda: now[0])
     worker = a_node(gpus={"A100": 1})
     number = a_placed_job("[a100]")
     (process,) = worker.orders()

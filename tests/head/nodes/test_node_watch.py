@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pit_protocol.beat import Beat
+from pit_protocol.messages.beat import Beat
 from pit_server.background import node_watch
 from pit_server.context import Head
 from pit_server.wakeups import NODE_WATCH

@@ -7,7 +7,7 @@ from werkzeug.test import TestResponse
 
 from pit_server.context import Head
 from pit_server.scheduler.plan import Plan
-from pit_server.services.jobs import plan_commit
+from pit_server.services.jobs.processes import plan_commit
 from pit_server.services.nodes.aliases import suggest
 from pit_server.settings import Settings
 from tests.support.clusters.head import (

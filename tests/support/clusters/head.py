@@ -10,7 +10,8 @@ from flask import Flask
 from werkzeug.test import TestResponse
 
 from pit_protocol import API_PREFIX
-from pit_protocol.beat import (
+from pit_protocol.job_options import OPTIONS
+from pit_protocol.messages.beat import (
     BEAT_TYPE,
     Beat,
     ChunkHead,
@@ -26,7 +27,6 @@ from pit_protocol.beat import (
     Welcome,
     pack_beat,
 )
-from pit_protocol.job_options import OPTIONS
 from pit_protocol.states import JobEvent, KilledBy, ProcessState
 from pit_protocol.version_check import HEADERS
 from pit_protocol.wire import from_json, to_json

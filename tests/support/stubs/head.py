@@ -16,8 +16,8 @@ from urllib.parse import parse_qs, urlsplit
 from pit_protocol import PROTOCOL
 from pit_protocol.answers.jobs import JobSummary
 from pit_protocol.job_options import OPTIONS, JobOptions
+from pit_protocol.messages.submission import Submission
 from pit_protocol.problem import Problem
-from pit_protocol.submission import Submission
 from pit_protocol.version_check import HEADER
 from pit_protocol.wire import from_json, to_json
 from tests.support.stubs.contract import check

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from pit_protocol import PROTOCOL
-from pit_protocol.beat import (
+from pit_protocol.messages.beat import (
     Beat,
     Hello,
     Order,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from pit_protocol.beat import Order, OrderAction, Resource, Trouble
+from pit_protocol.messages.beat import Order, OrderAction, Resource, Trouble
 from pit_protocol.states import ProcessState
 from tests.support.nvml.fake import (
     DRIVER_NOT_LOADED,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from pit_protocol.beat import Order, OrderAction, Trouble
+from pit_protocol.messages.beat import Order, OrderAction, Trouble
 from pit_protocol.states import ProcessState
 from tests.support.nvml.fake import GPU_IS_LOST, FakeInstance, FakeNvml
 from tests.support.stubs.worker_head import StubHead, a_spec

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pit_protocol.beat import Report, Trouble, Usage
+from pit_protocol.messages.beat import Report, Trouble, Usage
 from pit_protocol.states import ProcessState
 from pit_worker.gpu import monitor
 from pit_worker.gpu.health import Health

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pit_protocol.beat import MAX_CHUNK
+from pit_protocol.messages.beat import MAX_CHUNK
 from pit_protocol.states import ProcessState
 from pit_worker.link.beat import MAX_OUTPUT, compose
 from pit_worker.process.process import Process

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from pit_protocol.beat import Order, OrderAction
+from pit_protocol.messages.beat import Order, OrderAction
 from pit_protocol.states import KilledBy, ProcessState
 from pit_worker.spool.lease import Lease, since_boot
 from tests.support.stubs.worker_head import StubHead, a_spec

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pit_protocol.beat import Order, OrderAction, Welcome
+from pit_protocol.messages.beat import Order, OrderAction, Welcome
 from pit_protocol.states import KilledBy
 from pit_worker.data.staging import SharedFiles
 from pit_worker.failpoints import Failpoints

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from pit_protocol.beat import Order, OrderAction, Orders
+from pit_protocol.messages.beat import Order, OrderAction, Orders
 from pit_protocol.states import KilledBy, ProcessState
 from tests.support.stubs.worker_head import StubHead, a_spec
 from tests.worker.conftest import Eventually, Workers, is_alive

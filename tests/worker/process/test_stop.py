@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pit_protocol.beat import Order, OrderAction
+from pit_protocol.messages.beat import Order, OrderAction
 from pit_protocol.states import KilledBy, ProcessState
 from tests.support.stubs.worker_head import StubHead, a_spec
 from tests.worker.conftest import Eventually, Workers, is_alive

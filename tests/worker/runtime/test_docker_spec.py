@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 from msgspec.structs import replace
 
-from pit_protocol.beat import HOST, PRIVATE, Account, Container, ProcessSpec, Pull, Venv
+from pit_protocol.messages.beat import HOST, PRIVATE, Account, Container, ProcessSpec, Pull, Venv
 from pit_protocol.variables import OWN
 from pit_worker.runtime.binds import Bind, check_inside, find_binds, targets
 from pit_worker.runtime.docker.engine import Image

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from pit_protocol.beat import Account, Order, OrderAction
+from pit_protocol.messages.beat import Account, Order, OrderAction
 from pit_worker.runtime import accounts
 from pit_worker.settings import RunAs, Settings
 from tests.support.requirements import need_programs, need_system_rights

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from pit_protocol.beat import Account, Venv
+from pit_protocol.messages.beat import Account, Venv
 from pit_worker.loop import Loop
 from pit_worker.spool.entry import Entry, Intent, Key
 from pit_worker.spool.environment import StartRefused

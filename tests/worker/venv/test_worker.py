@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from pit_protocol.beat import Account, Order, OrderAction, Venv
+from pit_protocol.messages.beat import Account, Order, OrderAction, Venv
 from tests.support.requirements import need_programs, need_system_rights
 from tests.support.stubs.worker_head import StubHead, a_spec
 from tests.support.wheels import UV, make_wheel, need_uv, only_from

@@ -11,7 +11,7 @@ from pathlib import Path
 import requests
 
 from pit_protocol import API_PREFIX
-from pit_protocol.beat import Beat
+from pit_protocol.messages.beat import Beat
 from pit_protocol.transport import rclone
 from pit_worker.head.client import Head, HeadError, Overtaken
 from pit_worker.head.tls import CONNECT_S, open_session, read_certificates

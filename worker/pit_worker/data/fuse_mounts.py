@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pit_protocol.atomic_file import write_atomic
-from pit_protocol.beat import Account
+from pit_protocol.messages.beat import Account
 from pit_protocol.system.procfs import read_stat
 from pit_protocol.transport import rclone
 from pit_protocol.transport.rclone import MountError

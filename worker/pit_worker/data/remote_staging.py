@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from pit_protocol.backoff import Backoff
-from pit_protocol.beat import Account, Order, ProcessSpec, Welcome
+from pit_protocol.messages.beat import Account, Order, ProcessSpec, Welcome
 from pit_protocol.problem import Problem
 from pit_protocol.transport.dirfd import DirectoryTree
 from pit_protocol.transport.rclone import MountError

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from pit_protocol.beat import Account
+from pit_protocol.messages.beat import Account
 from pit_protocol.transport.rclone import MountError
 from pit_worker.data import manifest, tar_pack
 from pit_worker.data.fuse_mounts import FuseMounts, Unsent

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 from typing import Protocol
 
-from pit_protocol.beat import Order, ProcessSpec, Welcome
+from pit_protocol.messages.beat import Order, ProcessSpec, Welcome
 from pit_worker.spool.entry import Entry
 from pit_worker.spool.environment import StartRefused
 

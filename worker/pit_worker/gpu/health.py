@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from pit_protocol.beat import Trouble
+from pit_protocol.messages.beat import Trouble
 from pit_worker.gpu.nvml import MAX_REASON, Driver, GpuFault, User
 
 MAX_NAMED = 3  # foreign processes that a reason names

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from pit_protocol.beat import Resource, Trouble, Usage
+from pit_protocol.messages.beat import Resource, Trouble, Usage
 from pit_worker.gpu.health import Health
 from pit_worker.gpu.nvml import MAX_REASON, Driver, NoDriver
 from pit_worker.gpu.release import GpuRelease, Left

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pynvml as nvml  # type: ignore[import-untyped]
 
-from pit_protocol.beat import Resource, Usage
+from pit_protocol.messages.beat import Resource, Usage
 
 MIB = 1024 * 1024
 MAX_REASON = 250  # characters

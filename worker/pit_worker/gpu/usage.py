@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pit_protocol.beat import Report, Usage
+from pit_protocol.messages.beat import Report, Usage
 from pit_protocol.states import ProcessState
 from pit_protocol.system.procfs import read_stat
 from pit_worker.spool.entry import Entry, Key

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import requests
 
 from pit_protocol import API_PREFIX
-from pit_protocol.beat import BEAT_TYPE, Beat, Hello, Orders, Welcome, pack_beat
+from pit_protocol.messages.beat import BEAT_TYPE, Beat, Hello, Orders, Welcome, pack_beat
 from pit_protocol.problem import Problem
 from pit_protocol.transport.tls import explain
 from pit_protocol.version_check import HEADER, check_protocol

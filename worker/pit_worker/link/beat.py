@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from pit_protocol.beat import MAX_CHUNK, Beat, ChunkHead, Report, Trouble, Usage
+from pit_protocol.messages.beat import MAX_CHUNK, Beat, ChunkHead, Report, Trouble, Usage
 from pit_protocol.states import ProcessState
 from pit_worker.process.process import Process
 from pit_worker.spool.entry import Key

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from pit_protocol.backoff import Backoff
-from pit_protocol.beat import Beat, Hello, Orders, Welcome
+from pit_protocol.messages.beat import Beat, Hello, Orders, Welcome
 from pit_worker.head.client import Head, HeadError, Overtaken, TokenRefused
 from pit_worker.link.beat import OutgoingBeat
 from pit_worker.loop import Loop

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from pit_protocol.beat import Report
+from pit_protocol.messages.beat import Report
 from pit_protocol.states import ProcessState
 from pit_worker.loop import Timer
 from pit_worker.process.output import Output

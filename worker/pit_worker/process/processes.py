@@ -3,7 +3,7 @@
 import logging
 import time
 
-from pit_protocol.beat import Order, OrderAction, Welcome
+from pit_protocol.messages.beat import Order, OrderAction, Welcome
 from pit_protocol.states import KilledBy
 from pit_worker.process.context import Context
 from pit_worker.process.end import Finisher

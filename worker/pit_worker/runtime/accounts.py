@@ -3,7 +3,7 @@
 import os
 import pwd
 
-from pit_protocol.beat import Runtime
+from pit_protocol.messages.beat import Runtime
 from pit_worker.runtime import user_process
 from pit_worker.settings import RunAs, Settings
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from pit_protocol.beat import ProcessSpec
+from pit_protocol.messages.beat import ProcessSpec
 from pit_worker.spool.entry import Entry
 from pit_worker.spool.environment import StartRefused
 

@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from pit_protocol.beat import ProcessSpec
+from pit_protocol.messages.beat import ProcessSpec
 from pit_worker.spool.environment import StartRefused
 
 INSIDE = PurePosixPath("/pit")  # of a container

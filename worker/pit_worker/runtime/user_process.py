@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
-from pit_protocol.beat import Account, ProcessSpec
+from pit_protocol.messages.beat import Account, ProcessSpec
 from pit_worker import mount_namespace
 from pit_worker.runtime import binds
 from pit_worker.runtime.binds import Bind, targets

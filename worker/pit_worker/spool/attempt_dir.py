@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from pit_protocol.atomic_file import write_atomic
-from pit_protocol.beat import Account, ProcessSpec
+from pit_protocol.messages.beat import Account, ProcessSpec
 from pit_protocol.system.procfs import read_stat
 from pit_protocol.transport import rclone
 from pit_worker.spool.entry import Entry

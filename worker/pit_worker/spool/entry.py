@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from pit_protocol.atomic_file import write_atomic
-from pit_protocol.beat import ProcessSpec
+from pit_protocol.messages.beat import ProcessSpec
 from pit_protocol.problem import Problem
 from pit_protocol.states import KilledBy
 from pit_protocol.system.procfs import parse_stat

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pit_protocol.beat import ProcessSpec
+from pit_protocol.messages.beat import ProcessSpec
 from pit_worker.spool.entry import Entry
 
 # Python would keep what it prints until it has 8 KiB, because output goes to a pipe.

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from pit_protocol.beat import Account, Venv
+from pit_protocol.messages.beat import Account, Venv
 from pit_worker.settings import Settings
 from pit_worker.spool.environment import StartRefused
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 from flask import current_app, g, request
 from werkzeug.exceptions import UnsupportedMediaType
 
-from pit_protocol.request_bodies import Properties
+from pit_protocol.messages.request_bodies import Properties
 from pit_protocol.wire import decode
 from pit_server.context import Head
 from pit_server.services.validation import parse_number

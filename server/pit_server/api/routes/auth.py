@@ -11,8 +11,8 @@ from pit_protocol.answers.users import (
     TokenList,
     TokenRevoked,
 )
+from pit_protocol.messages.request_bodies import Login, Registration, SetupCode
 from pit_protocol.problem import Problem
-from pit_protocol.request_bodies import Login, Registration, SetupCode
 from pit_server.api.http.audited import audited
 from pit_server.api.http.context import address, head, message
 from pit_server.api.http.guard import Role, allow, caller

@@ -13,9 +13,9 @@ from msgspec import UNSET, UnsetType
 from werkzeug.routing import PathConverter
 
 from pit_protocol.answers.files import FileEntry, FileHash, FileListing, FileStat, PathName
+from pit_protocol.messages.request_bodies import Paths
 from pit_protocol.paths import NameFields, name_fields, unquote_path
 from pit_protocol.problem import Problem
-from pit_protocol.request_bodies import Paths
 from pit_protocol.wire import encode
 from pit_server.api.http.context import head, message
 from pit_server.api.http.file_response import etag_of, send, set_stall_timeout

@@ -6,7 +6,7 @@ from pathlib import Path
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from pit_protocol.beat import Account
+from pit_protocol.messages.beat import Account
 from pit_protocol.problem import Problem
 from pit_server.db.models import Group, Membership, Node, User
 from pit_server.services.properties import read_count

@@ -9,10 +9,10 @@ from pathlib import Path
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from pit_protocol.beat import Account
+from pit_protocol.messages.beat import Account
+from pit_protocol.messages.submission import Snapshot
 from pit_protocol.problem import Problem
 from pit_protocol.states import JobEvent, JobState, Outcome
-from pit_protocol.submission import Snapshot
 from pit_server.db.database import Database
 from pit_server.db.models import Job, User
 from pit_server.services.files import unix_ids

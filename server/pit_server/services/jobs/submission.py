@@ -12,16 +12,17 @@ from sqlalchemy.orm import Session
 from pit_grammar import Request, RequestError, parse
 from pit_protocol import job_options
 from pit_protocol.job_options import ANY, DOCKER, OPTIONS, JobOptions
+from pit_protocol.messages.submission import MAX_TITLE, Submission
 from pit_protocol.problem import Problem
 from pit_protocol.states import JobEvent, JobState
-from pit_protocol.submission import MAX_TITLE, Submission
 from pit_protocol.variables import check_job_variables
 from pit_protocol.wire import to_json
 from pit_server.db.database import note_event, notify_after_commit
 from pit_server.db.models import Job, JobGroup, Membership
 from pit_server.scheduler.explain import refusal_reason
 from pit_server.services import scheduling_input
-from pit_server.services.jobs import images, jobs, runtimes, user_variables
+from pit_server.services.jobs import images, jobs, user_variables
+from pit_server.services.jobs.processes import runtimes
 from pit_server.services.nodes.aliases import KindNames
 from pit_server.services.snapshots import remote_check
 from pit_server.services.snapshots.origins import Origin

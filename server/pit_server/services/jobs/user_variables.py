@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pit_protocol.answers.jobs import VariablesDiff
+from pit_protocol.messages.submission import Submission
 from pit_protocol.problem import Problem
-from pit_protocol.submission import Submission
 from pit_protocol.variables import check_job_variables
 from pit_server.db.models import Job
 from pit_server.services.users import secrets

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from pit_protocol.answers.jobs import LogLine
 from pit_protocol.states import JobState
-from pit_server.services.jobs.delays import Delay
+from pit_server.services.jobs.records.delays import Delay
 
 SEPARATOR = "."  # in a cursor, before what its reader was told of; not in the alphabet of the rest
 EVERY_S = 10.0  # a reader gets at most one line in this time

@@ -13,7 +13,7 @@ from pit_protocol.answers.jobs import LogBatch, LogLine
 from pit_protocol.problem import Problem
 from pit_protocol.states import JobEvent, JobState, Outcome, ProcessState
 from pit_server.db.models import Attempt, Event, Job, Node, Process
-from pit_server.services.jobs.delays import Delay
+from pit_server.services.jobs.records.delays import Delay
 from pit_server.services.logs import delay_lines
 from pit_server.services.logs.cursor import Cursor, parse_cursor, render_cursor
 from pit_server.services.logs.event_text import JobFacts, render_event

@@ -6,13 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from pit_protocol.beat import Beat, ChunkHead, Report
+from pit_protocol.messages.beat import Beat, ChunkHead, Report
 from pit_protocol.problem import Problem
 from pit_protocol.states import PROCESS_MOVES, KilledBy, NodeState, ProcessEvent, ProcessState
 from pit_server.db.database import AnyRow, Database
 from pit_server.db.models import IS_LIVE, Attempt, Node, Process
 from pit_server.services import audit
-from pit_server.services.jobs import gpu_usage, lost_processes, reports
+from pit_server.services.jobs.processes import lost_processes, reports
+from pit_server.services.jobs.records import gpu_usage
 from pit_server.services.nodes import nodes, worker_session
 from pit_server.services.nodes.properties import MAX_NAME
 from pit_server.services.users import tokens

@@ -11,7 +11,7 @@ from pit_protocol.states import NodeState
 from pit_server.db.database import notify_after_commit
 from pit_server.db.models import IS_LIVE, Group, Node, NodeGroup, Process, Resource, ResourceGroup
 from pit_server.services import names
-from pit_server.services.jobs import lost_processes
+from pit_server.services.jobs.processes import lost_processes
 from pit_server.services.nodes.properties import LABEL
 from pit_server.services.properties import Property
 from pit_server.services.users import tokens

@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from pit_protocol.beat import (
+from pit_protocol.job_options import JobOptions
+from pit_protocol.messages.beat import (
     HOST,
     Account,
     Container,
@@ -20,7 +21,6 @@ from pit_protocol.beat import (
     Runtime,
     Venv,
 )
-from pit_protocol.job_options import JobOptions
 from pit_protocol.problem import Problem
 from pit_protocol.states import KilledBy, ProcessState
 from pit_protocol.wire import from_json
@@ -28,7 +28,8 @@ from pit_server.db.database import AnyRow
 from pit_server.db.models import IS_LIVE, Allocation, Attempt, Job, Node, Process, User
 from pit_server.scheduler.kinds import CPU, MEMORY, PORT
 from pit_server.services.files import unix_ids
-from pit_server.services.jobs import environment, user_variables
+from pit_server.services.jobs import user_variables
+from pit_server.services.jobs.processes import environment
 from pit_server.services.users import groups
 from pit_server.settings import Settings
 from pit_server.store.data_root import DataRoot, relative_paths

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from pit_protocol.beat import Hello, Inventory, Trouble
+from pit_protocol.messages.beat import Hello, Inventory, Trouble
 from pit_protocol.problem import Problem
 from pit_protocol.states import NodeState
 from pit_server.db.database import change_orders, notify_after_commit

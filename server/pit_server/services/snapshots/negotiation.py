@@ -6,8 +6,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from pit_protocol.answers.snapshots import OfferAnswer
+from pit_protocol.messages.submission import MAX_HISTORY, MAX_OBJECTS, LfsFile, MissingObjects, Offer
 from pit_protocol.problem import Problem
-from pit_protocol.submission import MAX_HISTORY, MAX_OBJECTS, LfsFile, MissingObjects, Offer
 from pit_server.services.snapshots.lfs import LargeFiles
 from pit_server.services.snapshots.remote_check import check_hash
 from pit_server.services.snapshots.sources import Sources

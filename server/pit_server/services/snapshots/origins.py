@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from pit_protocol.messages.submission import Snapshot
 from pit_protocol.problem import Problem
 from pit_protocol.states import JobState
-from pit_protocol.submission import Snapshot
 from pit_server.db.models import Job
 from pit_server.services.snapshots import remote_check
 from pit_server.services.snapshots.sources import Sources

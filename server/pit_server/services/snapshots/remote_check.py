@@ -2,8 +2,8 @@
 
 import re
 
+from pit_protocol.messages.submission import Snapshot
 from pit_protocol.problem import Problem
-from pit_protocol.submission import Snapshot
 from pit_server.settings import Settings
 from pit_server.store.remotes import remote
 from pit_server.store.remotes.reach import check_protocol

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from pit_protocol.messages.submission import Snapshot
 from pit_protocol.problem import Problem
-from pit_protocol.submission import Snapshot
 from pit_server.settings import Settings
 from pit_server.store.data_root import DataRoot
 from pit_server.store.git import fetch, tree_check

@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 
 from pit_protocol.answers.users import IssuedToken
 from pit_protocol.durations import DAY_S
+from pit_protocol.messages.request_bodies import Login, Registration
 from pit_protocol.problem import Problem
-from pit_protocol.request_bodies import Login, Registration
 from pit_server.db.database import AnyRow, Database
 from pit_server.db.models import Fact, User
 from pit_server.services import audit

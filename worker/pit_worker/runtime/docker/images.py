@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pit_protocol.atomic_file import write_atomic
-from pit_protocol.beat import Pull
+from pit_protocol.messages.beat import Pull
 from pit_worker.runtime.docker import image_pull
 from pit_worker.runtime.docker.engine import Engine, EngineAway, EngineRefused, Image
 from pit_worker.spool.entry import Entry

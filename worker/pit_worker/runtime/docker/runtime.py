@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from pit_protocol.backoff import Backoff
-from pit_protocol.beat import PRIVATE
+from pit_protocol.messages.beat import PRIVATE
 from pit_protocol.system.procfs import read_stat
 from pit_worker.failpoints import Failpoints
 from pit_worker.loop import Loop

@@ -17,7 +17,7 @@ from docker.types import (  # type: ignore[import-untyped]
     Mount,
 )
 
-from pit_protocol.beat import HOST, PRIVATE, Account, Container, ProcessSpec
+from pit_protocol.messages.beat import HOST, PRIVATE, Account, Container, ProcessSpec
 from pit_worker.runtime.base import LEASE_SCRIPT
 from pit_worker.runtime.binds import INSIDE, VENVS, Bind, targets
 from pit_worker.runtime.docker.engine import ContainerInfo, Image

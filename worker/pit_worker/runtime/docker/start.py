@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pit_protocol.beat import HOST, PRIVATE, ProcessSpec
+from pit_protocol.messages.beat import HOST, PRIVATE, ProcessSpec
 from pit_protocol.system.procfs import read_stat
 from pit_worker.failpoints import Failpoints
 from pit_worker.runtime.base import give_files

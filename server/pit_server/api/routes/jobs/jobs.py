@@ -6,8 +6,8 @@ from flask import Blueprint, request
 from sqlalchemy.exc import IntegrityError
 
 from pit_protocol.answers.jobs import JobList, JobRecord, JobRemoved, VariablesDiff
+from pit_protocol.messages.submission import Submission
 from pit_protocol.states import JobState
-from pit_protocol.submission import Submission
 from pit_server.api.http.audited import audited, describe_values
 from pit_server.api.http.context import (
     given_properties,
@@ -20,7 +20,8 @@ from pit_server.api.http.context import (
 from pit_server.api.http.guard import Role, allow, caller
 from pit_server.db.database import notify_after_commit
 from pit_server.services.files import removed, trash
-from pit_server.services.jobs import jobs, records, user_variables
+from pit_server.services.jobs import jobs, user_variables
+from pit_server.services.jobs.records import job_records
 from pit_server.services.jobs.submission import accept_submission, check_submission
 from pit_server.services.properties import read_all
 from pit_server.services.snapshots import origins
@@ -58,7 +59,7 @@ def submit() -> tuple[JobRecord, int]:
 @allow(Role.USER)
 def listing() -> JobList:
     with head().database.read() as session:
-        return records.listing(session, caller(), request.args, head().delay_facts, head().data)
+        return job_records.listing(session, caller(), request.args, head().delay_facts, head().data)
 
 
 @blueprint.get("/<int:number>")
@@ -142,4 +143,4 @@ def _record(number: int) -> JobRecord:
     with head().database.read() as session:
         job = jobs.find(session, caller(), number)
         result = jobs.result_text(head().data, job.id, job.attempt)
-        return records.record(session, caller(), job, result, head().delay_facts)
+        return job_records.record(session, caller(), job, result, head().delay_facts)

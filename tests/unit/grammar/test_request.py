@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pit_grammar import Count, Need, Placement, ProcessGroup, Request, RequestError, parse
 
 ONE = Count(1, 1)
-README = Path(__file__).parents[2] / "grammar" / "README.md"
+README = Path(__file__).parents[3] / "grammar" / "README.md"
 
 
 def gpus(kind: str, low: int, high: int | None = None) -> Need:

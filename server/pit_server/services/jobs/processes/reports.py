@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
-from pit_protocol.beat import Report
+from pit_protocol.messages.beat import Report
 from pit_protocol.states import JobEvent, JobState, KilledBy, Outcome, ProcessEvent, ProcessState
 from pit_server.db.database import AnyRow, notify_after_commit
 from pit_server.db.models import Allocation

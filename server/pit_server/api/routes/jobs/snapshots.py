@@ -3,7 +3,7 @@
 from flask import Blueprint
 
 from pit_protocol.answers.snapshots import OfferAnswer
-from pit_protocol.submission import MissingObjects, Offer
+from pit_protocol.messages.submission import MissingObjects, Offer
 from pit_server.api.http.context import head, message
 from pit_server.api.http.guard import Role, allow, caller
 from pit_server.services.snapshots import negotiation

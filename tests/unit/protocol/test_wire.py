@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import field
 
-from pit_protocol.beat import Order, OrderAction, ProcessSpec, Report
+from pit_protocol.messages.beat import Order, OrderAction, ProcessSpec, Report
+from pit_protocol.messages.submission import Submission
 from pit_protocol.problem import Problem
 from pit_protocol.states import KilledBy, ProcessState
-from pit_protocol.submission import Submission
 from pit_protocol.wire import Float, Int, Message, from_json, to_json
 
 

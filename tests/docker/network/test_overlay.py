@@ -7,7 +7,7 @@ from pathlib import Path
 import docker
 import pytest
 
-from tests.docker.test_two_nodes import two_nodes
+from tests.docker.network.test_two_nodes import two_nodes
 from tests.support.clusters.lab import Person
 from tests.support.clusters.local import eventually
 from tests.support.netns import Wires

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pit_protocol.beat import HOST, PRIVATE, Runtime
+from pit_protocol.messages.beat import HOST, PRIVATE, Runtime
 from pit_server.db.models import Node
 from pit_server.scheduler.placement import ProcessPlacement
 

@@ -14,7 +14,7 @@ from pit_server.scheduler.kinds import CPU, MEMORY, PORT
 from pit_server.scheduler.placement import ProcessPlacement
 from pit_server.scheduler.plan import JobPlacement, Plan
 from pit_server.services.jobs import lifecycle
-from pit_server.services.jobs.hostnames import choose_hostnames
+from pit_server.services.jobs.processes.hostnames import choose_hostnames
 from pit_server.services.nodes.capacity import count_users, is_open
 
 log = logging.getLogger(__name__)

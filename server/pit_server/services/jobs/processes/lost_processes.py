@@ -12,7 +12,8 @@ from sqlalchemy.orm import Session
 
 from pit_protocol.states import ProcessState
 from pit_server.db.models import IS_LIVE, Allocation, Attempt, Fact, Node, Process
-from pit_server.services.jobs import lifecycle, reports
+from pit_server.services.jobs import lifecycle
+from pit_server.services.jobs.processes import reports
 
 TERM = "lease_term"
 MARGIN_S = 5.0  # leases have a resolution of one second, and killing takes time

@@ -3,7 +3,7 @@
 import pytest
 
 from pit_protocol.states import JobState
-from pit_server.services.jobs.delays import Delay
+from pit_server.services.jobs.records.delays import Delay
 from pit_server.services.logs.delay_lines import EVERY_S, Told, parse_told, render_told, tell
 
 NO_CORE, BEHIND = Delay("needs 1 core", "needs 1 core"), Delay("waits behind job 3", "waits behind job 3")

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pit_protocol.beat import ProcessSpec
+from pit_protocol.messages.beat import ProcessSpec
+from pit_protocol.messages.submission import Submission
 from pit_protocol.problem import Problem
-from pit_protocol.submission import Submission
 from pit_protocol.variables import MAX_BYTES, MAX_VARIABLES, check_job_variables, check_variables
 from pit_protocol.wire import from_json
 from pit_worker.spool.environment import exports

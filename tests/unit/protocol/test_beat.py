@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pit_protocol.beat import MAX_CHUNK, Beat, ChunkHead, Report, pack_beat, unpack_beat
+from pit_protocol.messages.beat import MAX_CHUNK, Beat, ChunkHead, Report, pack_beat, unpack_beat
 from pit_protocol.problem import Problem
 from pit_protocol.states import KilledBy, ProcessState
 

@@ -6,7 +6,7 @@ from sqlalchemy import func, insert, select
 from sqlalchemy.orm import Session
 
 from pit_protocol.answers.jobs import ProcessUsage
-from pit_protocol.beat import Report
+from pit_protocol.messages.beat import Report
 from pit_server.db.models import Process, Sample
 
 RECENT_S = 90.0  # samples of this age or younger count as current

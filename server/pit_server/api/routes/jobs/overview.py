@@ -5,7 +5,7 @@ from flask import Blueprint, request
 from pit_protocol.answers.jobs import Status
 from pit_server.api.http.context import head, long_poll, number_argument, wait_argument
 from pit_server.api.http.guard import Role, allow, caller
-from pit_server.services.jobs import records
+from pit_server.services.jobs.records import job_records
 from pit_server.traffic import Traffic
 from pit_server.wakeups import STATUS
 
@@ -16,7 +16,7 @@ DEFAULT_ROWS = 20
 @blueprint.get("/status")
 @allow(Role.USER, traffic=Traffic.HELD)
 def status() -> Status:
-    limit = min(int(number_argument("limit", DEFAULT_ROWS)), records.MAX_ROWS)
+    limit = min(int(number_argument("limit", DEFAULT_ROWS)), job_records.MAX_ROWS)
     most_running = limit if "limit" in request.args else None
     mine = request.args.get("mine") == "yes"
     seen = int(number_argument("seen", 0))
@@ -25,7 +25,7 @@ def status() -> Status:
         # Read first: a change in between is then reported once more rather than never.
         revision = head().wakeups.revision
         with head().database.read() as session:
-            found = records.status(
+            found = job_records.status(
                 session,
                 caller(),
                 head().delay_facts,

@@ -8,7 +8,8 @@ from pit_protocol.answers.jobs import LOG_ENDED, LOG_OFFSET, DiffStat, GpuUsage,
 from pit_protocol.problem import Problem
 from pit_server.api.http.context import head, long_poll, number_argument, wait_argument
 from pit_server.api.http.guard import Role, allow, caller
-from pit_server.services.jobs import delays, gpu_usage, jobs
+from pit_server.services.jobs import jobs
+from pit_server.services.jobs.records import delays, gpu_usage
 from pit_server.services.logs import log_merge, raw_log
 from pit_server.services.logs.log_text import LogText
 from pit_server.services.snapshots import code

@@ -11,9 +11,9 @@ from pit_protocol.answers.files import FileEntry, PathName
 from pit_protocol.answers.jobs import JobEvent
 from pit_protocol.answers.nodes import NodeAdded
 from pit_protocol.answers.users import IssuedToken, User
+from pit_protocol.messages.request_bodies import Login, Registration
 from pit_protocol.paths import name_fields
 from pit_protocol.problem import Problem
-from pit_protocol.request_bodies import Login, Registration
 from pit_protocol.wire import decode, encode
 from tests.support.stubs.contract import check
 from tests.support.stubs.users import a_node, a_user

@@ -28,9 +28,9 @@ from pit_protocol.wire import from_json
 from pit_server.db.database import AnyRow
 from pit_server.db.models import Allocation, Event, Group, Job, JobGroup, Node, Process, User
 from pit_server.scheduler.kinds import CPU, MEMORY, PORT
-from pit_server.services.jobs import delays, gpu_usage, listing_columns
-from pit_server.services.jobs.delays import Delay, DelayFacts
-from pit_server.services.jobs.listing_columns import run_times
+from pit_server.services.jobs.records import delays, gpu_usage, listing_columns
+from pit_server.services.jobs.records.delays import Delay, DelayFacts
+from pit_server.services.jobs.records.listing_columns import run_times
 from pit_server.services.snapshots import origins
 from pit_server.services.users import accounts
 from pit_server.services.users.access import visible

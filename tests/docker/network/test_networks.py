@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pit_protocol.beat import HOST, Order, OrderAction
+from pit_protocol.messages.beat import HOST, Order, OrderAction
 from pit_protocol.states import KilledBy
 from tests.docker.conftest import Containers
 from tests.support.stubs.worker_head import StubHead

@@ -5,7 +5,7 @@ import time
 from flask import Blueprint, request
 
 from pit_protocol.answers.nodes import Joined
-from pit_protocol.beat import MAX_BEAT, Hello, OrderAction, Orders, Welcome, unpack_beat
+from pit_protocol.messages.beat import MAX_BEAT, Hello, OrderAction, Orders, Welcome, unpack_beat
 from pit_protocol.problem import Problem
 from pit_server.api.http.audited import audited
 from pit_server.api.http.context import MAX_WAIT_S, head, long_poll, message

@@ -1,0 +1,1 @@
+"""What programs send to the head; `answers` has what it answers."""

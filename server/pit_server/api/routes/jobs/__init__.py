@@ -1,0 +1,1 @@
+"""Jobs: their snapshots, records, logs and directories."""

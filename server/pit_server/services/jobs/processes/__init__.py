@@ -1,0 +1,1 @@
+"""Processes of jobs: placed, told about each other, reported, lost."""
