@@ -17,6 +17,7 @@ from pit_server.dav.urls import CREATED, DavNames, Environ, problems_as_dav
 from pit_server.services.files.domains import Place
 from pit_server.services.files.quota import Quotas
 from pit_server.store.files.domain_files import Domain, Entry, Kind
+from pit_server.store.files.overlap import check_apart
 
 BLOCK = 256 * 1024
 MICROSOFT = "{urn:schemas-microsoft-com:}"
@@ -72,6 +73,7 @@ class _Resource(DavNames):
         """Rename within a domain; False makes WsgiDAV copy file by file."""
         target = self.other(dest_path)
         with self.changing() as domain:
+            check_apart(domain, self.below, target.domain, target.below)
             if target.domain is not domain:
                 return False
             there = domain.get_entry(target.below)
@@ -82,7 +84,11 @@ class _Resource(DavNames):
         self.remove_all_locks(recursive=True)  # type: ignore[attr-defined]
         return True
 
-    def handle_copy(self, _dest_path: str, *, depth_infinity: bool) -> bool:  # noqa: ARG002
+    def handle_copy(self, dest_path: str, *, depth_infinity: bool) -> bool:  # noqa: ARG002
+        """Only checks: WsgiDAV copies file by file."""
+        target = self.other(dest_path)
+        with problems_as_dav():
+            check_apart(self.domain, self.below, target.domain, target.below)
         return False
 
     def support_recursive_move(self, _dest_path: str) -> bool:
