@@ -1,6 +1,7 @@
 """Entry of `pit-head`; says what to install where the head's packages are missing."""
 
 import importlib.util
+import os
 import sys
 
 NEEDED = ("flask", "sqlalchemy", "alembic", "gunicorn")
@@ -14,8 +15,10 @@ def main() -> None:
         )
         sys.exit(1)
     # Only now: the client's light install has this package, too, without what it needs.
+    from pit_server import failpoints
     from pit_server.cli import cli
 
+    failpoints.install_from(os.environ)
     cli(prog_name="pit-head")
 
 

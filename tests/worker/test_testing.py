@@ -5,14 +5,14 @@ import sys
 
 import pytest
 
+from pit_protocol.system.failpoints import CRASHED
 from pit_worker import testing
-from pit_worker.failpoints import CRASHED
 from pit_worker.timing import Timing
 
 
 def crash_at(value: str, *reached: str) -> int:
     """Reach these points in a process of its own; its exit code."""
-    code = "import sys; from pit_worker.failpoints import Failpoints; f = Failpoints(sys.argv[1])\n"
+    code = "import sys; from pit_protocol.system.failpoints import Failpoints; f = Failpoints(sys.argv[1])\n"
     code += "for label in sys.argv[2:]: f.reach(label)"
     return subprocess.run([sys.executable, "-c", code, value, *reached], check=False).returncode
 

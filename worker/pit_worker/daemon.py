@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from pit_protocol.backoff import Backoff
 from pit_protocol.messages.beat import Hello, Order, Orders, Report, Resource, Usage, Welcome
 from pit_protocol.messages.beat import Runtime as RuntimeKind
+from pit_protocol.system.failpoints import Failpoints
 from pit_worker.data import readonly_mount
 from pit_worker.data.remote_staging import RemoteStaging
 from pit_worker.data.staging import SharedFiles, Staging
 from pit_worker.disk import DiskMonitor, measure_kib
-from pit_worker.failpoints import Failpoints
 from pit_worker.gpu.monitor import GpuMonitor
 from pit_worker.inventory import read_boot_id, read_inventory
 from pit_worker.link.beat import OutgoingBeat, compose

@@ -7,7 +7,7 @@
 
 from collections.abc import Mapping
 
-from pit_worker.failpoints import Failpoints
+from pit_protocol.system.failpoints import Failpoints
 from pit_worker.timing import Timing
 
 CRASH_AT = "PIT_CRASH_AT"

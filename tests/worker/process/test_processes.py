@@ -8,8 +8,8 @@ import pytest
 
 from pit_protocol.messages.beat import Order, OrderAction, Welcome
 from pit_protocol.states import KilledBy
+from pit_protocol.system.failpoints import Failpoints
 from pit_worker.data.staging import SharedFiles
-from pit_worker.failpoints import Failpoints
 from pit_worker.loop import Loop
 from pit_worker.process.context import Context
 from pit_worker.process.inotify import Inotify

@@ -18,6 +18,7 @@ from pathlib import Path
 from pit_protocol.backoff import Backoff
 from pit_protocol.messages.beat import Account, Order, ProcessSpec, Welcome
 from pit_protocol.problem import Problem
+from pit_protocol.system.failpoints import Failpoints
 from pit_protocol.transport.dirfd import DirectoryTree
 from pit_protocol.transport.rclone import MountError
 from pit_protocol.transport.tar_extract import extract_into
@@ -26,7 +27,6 @@ from pit_worker.data.attempts import AttemptDirs
 from pit_worker.data.fuse_mounts import FuseMounts
 from pit_worker.data.stage_out import GUARD_LOST, RetryLater, StageOut, undelivered
 from pit_worker.data.staging import StagedIn, StagedOut, Waiting
-from pit_worker.failpoints import Failpoints
 from pit_worker.head.client import HeadError
 from pit_worker.head.files_api import FilesApi, Refused
 from pit_worker.loop import Loop, Timer

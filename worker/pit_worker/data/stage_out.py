@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from pit_protocol.messages.beat import Account
+from pit_protocol.system.failpoints import Failpoints
 from pit_protocol.transport.rclone import MountError
 from pit_worker.data import manifest, tar_pack
 from pit_worker.data.fuse_mounts import FuseMounts, Unsent
 from pit_worker.data.manifest import Manifest
-from pit_worker.failpoints import Failpoints
 from pit_worker.head.client import HeadError
 from pit_worker.head.files_api import FilesApi, NoRoom, Refused
 from pit_worker.spool.attempt_dir import AttemptDir

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from pit_protocol.system.failpoints import Failpoints
 from pit_worker.data.staging import Staging
-from pit_worker.failpoints import Failpoints
 from pit_worker.loop import Loop
 from pit_worker.process.inotify import Inotify
 from pit_worker.runtime.base import Runtime

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from pit_protocol.backoff import Backoff
 from pit_protocol.messages.beat import PRIVATE
+from pit_protocol.system.failpoints import Failpoints
 from pit_protocol.system.procfs import read_stat
-from pit_worker.failpoints import Failpoints
 from pit_worker.loop import Loop
 from pit_worker.network_ranges import parse_allowed, parse_pools
 from pit_worker.runtime.base import ExitCollected, Started, find_job_dir

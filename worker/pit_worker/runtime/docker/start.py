@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from pit_protocol.messages.beat import HOST, PRIVATE, ProcessSpec
+from pit_protocol.system.failpoints import Failpoints
 from pit_protocol.system.procfs import read_stat
-from pit_worker.failpoints import Failpoints
 from pit_worker.runtime.base import give_files
 from pit_worker.runtime.binds import bind_venvs, check_inside, find_binds
 from pit_worker.runtime.docker.container_cgroup import find_cgroup

@@ -1,4 +1,4 @@
-"""Named points in the code at which a test can kill the worker, as `kill -9` would."""
+"""Named points in the code at which a test can kill the head or the worker, as `kill -9` would."""
 
 import os
 import threading
