@@ -58,8 +58,7 @@ def command(what: tuple[int | Entity, ...], as_json: bool) -> Exit:
 
 def find_in_trash(head: Head, entity: Entity) -> TrashEntry | None:
     """The newest entry of a job, user or group."""
-    named = (row for row in head.trash().trash if row.kind == entity.kind and row.domain == str(entity))
-    return next(named, None)
+    return next(iter(head.trash(entity).trash), None)
 
 
 def _entry(head: Head, entity: Entity) -> TrashEntry:

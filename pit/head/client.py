@@ -94,8 +94,10 @@ class Head(HeadSession):
     def audit(self, filters: Params) -> AuditLog:
         return self.ask(AuditLog, "GET", "/audit", params=filters)
 
-    def trash(self) -> TrashList:
-        return self.ask(TrashList, "GET", "/trash")
+    def trash(self, entity: Entity | None = None) -> TrashList:
+        """The trash, or what it has of one job, user or group."""
+        params = {"kind": entity.kind, "domain": str(entity)} if entity else {}
+        return self.ask(TrashList, "GET", "/trash", params=params)
 
     def restore(self, number: int) -> TrashEntry:
         return self.ask(TrashEntry, "POST", f"/trash/{number}/restore")
@@ -139,7 +141,7 @@ class Head(HeadSession):
 
     def purge(self, number: int) -> TrashEntry:
         """Delete an entry of the trash for good."""
-        return self.ask(TrashEntry, "DELETE", f"/trash/{number}", wait_s=MEASURE_S)
+        return self.ask(TrashEntry, "DELETE", f"/trash/{number}")
 
     def remove_lost_node(self, path: str) -> list[int]:
         """Remove a node that does not come back; returns the numbers of the jobs that are lost with it."""

@@ -30,6 +30,13 @@ def write_all(descriptor: int, data: bytes | memoryview) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
+def move(source: Path, target: Path) -> None:
+    """Rename something so that it survives a power failure, under one name or the other."""
+    source.rename(target)
+    sync_directory(target.parent)
+    sync_directory(source.parent)
+
+
 def sync_directory(directory: Path | int) -> None:
     """Make the names in a directory survive a power failure; a descriptor may be one opened with O_PATH."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC

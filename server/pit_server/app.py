@@ -21,6 +21,7 @@ from pit_server.background.code_gc import CodeGc
 from pit_server.background.data_gc import DataGc
 from pit_server.background.node_watch import NodeWatch
 from pit_server.background.preparing import Preparing
+from pit_server.background.purge import Purge
 from pit_server.background.scheduling import Scheduling
 from pit_server.context import Head
 from pit_server.dav.app import MOUNT, DavApp
@@ -28,6 +29,7 @@ from pit_server.db import migrate
 from pit_server.db.database import Database
 from pit_server.host_check import HostCheck
 from pit_server.services import cluster
+from pit_server.services.files import trash
 from pit_server.services.files.quota import Quotas
 from pit_server.services.jobs.processes import lost_processes
 from pit_server.services.users import secrets as user_secrets
@@ -36,7 +38,7 @@ from pit_server.services.users.registration import APPROVE, CLOSED, OPEN, Authen
 from pit_server.services.users.request_limits import RequestLimits
 from pit_server.settings import Settings
 from pit_server.store.data_root import DataRoot
-from pit_server.wakeups import CODE_GC, DATA_GC, NODE_WATCH, PREPARER, SCHEDULER, Wakeups
+from pit_server.wakeups import CODE_GC, DATA_GC, NODE_WATCH, PREPARER, PURGE, SCHEDULER, Wakeups
 
 log = logging.getLogger(__name__)
 RETRY_AFTER_S = 2
@@ -101,12 +103,14 @@ def begin_leases(head: Head) -> None:
 def start_background(head: Head) -> None:
     """Start the head's background threads."""
     begin_leases(head)
+    trash.reconcile(head.database, head.data)
     loop.start("scheduling", head.wakeups, SCHEDULER, head.scheduling)
     loop.start("preparing", head.wakeups, PREPARER, Preparing(head.database, head.data, head.settings))
     loop.start("code-gc", head.wakeups, CODE_GC, CodeGc(head.database, head.data, head.settings))
     loop.start("node-watch", head.wakeups, NODE_WATCH, head.node_watch)
     data_gc = DataGc(head.database, head.data, head.quotas, head.settings)
     loop.start("data-gc", head.wakeups, DATA_GC, data_gc)
+    loop.start("purge", head.wakeups, PURGE, Purge(head.database, head.data))
 
 
 def create_app(head: Head) -> Flask:

@@ -1,7 +1,6 @@
 """The data garbage collector: once a day, move old job directories to the trash, and empty the trash."""
 
 import logging
-import os
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -13,8 +12,9 @@ from pit_server.services.files.quota import Quotas
 from pit_server.services.jobs import expiry
 from pit_server.settings import Settings
 from pit_server.store.data_root import DataRoot
-from pit_server.store.files import upload_parts
+from pit_server.store.files import tree_delete, upload_parts
 from pit_server.store.files.domain_files import is_part, is_temporary
+from pit_server.store.files.tree_walk import walk
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +35,7 @@ class DataGc:
             with self._database.write() as session:
                 trash.purge_old(session, self._settings.trash_days, now=now)
             for place in _orphans(self._data.trash, self._settings.trash_days, now):
-                trash.delete_files(place)
-        trash.settle(self._database, self._data, before=self._begun_at)
+                tree_delete.delete(place)
         for domains in (self._data.root / name for name in ("home", "groups", "jobs", "shared")):
             self._sweep_parts(domains, now - DAY_S)
         return DAY_S
@@ -46,12 +45,13 @@ class DataGc:
 
         Parts that cannot be resumed are deleted as soon as the head has restarted.
         """
-        for place, directories, files, descriptor in os.fwalk(directory, follow_symlinks=False):
-            # A link to a directory is listed among the directories, and may be a part too.
-            for name in filter(is_part, (*files, *directories)):
+        for visit in walk(directory):
+            for name in [name for name, _ in visit.entries if is_part(name)]:
                 with suppress(OSError):  # completed meanwhile, or not owned by the head
-                    if upload_parts.sweep(descriptor, name, self._begun_at if is_temporary(name) else before):
-                        log.info("deleted %s, an upload that was never completed", Path(place, name))
+                    oldest = self._begun_at if is_temporary(name) else before
+                    if upload_parts.sweep(visit.directory, name, oldest):
+                        place = Path(directory, *visit.parts, name)
+                        log.info("deleted %s, an upload that was never completed", place)
 
 
 def _orphans(directory: Path, days: int, now: float) -> list[Path]:

@@ -4,6 +4,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from pit_protocol import atomic_file
+
 SHARED_MODE = 0o555  # read-only for everyone but the admin of the head's machine
 PRIVATE_MODE = 0o700
 
@@ -31,7 +33,7 @@ class DataRoot:
         """Create a directory for a new group; one that nobody knows goes to the trash."""
         directory = self.group(name)
         if directory.exists():
-            directory.rename(self.trash / f"groups-{name}-{time.time_ns()}")
+            atomic_file.move(directory, self.trash / f"groups-{name}-{time.time_ns()}")
         directory.mkdir(mode=PRIVATE_MODE)
 
     @property

@@ -13,6 +13,7 @@ import pytest
 from pit_protocol.durations import DAY_S
 from pit_protocol.states import JobState, Outcome
 from pit_server.background.data_gc import DataGc
+from pit_server.background.purge import Purge
 from pit_server.context import Head
 from pit_server.db.models import Discard, Job
 from pit_server.store.files import listing
@@ -23,7 +24,9 @@ from tests.support.domain_files import home, names, route, send
 
 
 def tidy(head: Head, **settings: int) -> float:
-    return DataGc(head.database, head.data, head.quotas, replace(head.settings, **settings))()
+    again_s = DataGc(head.database, head.data, head.quotas, replace(head.settings, **settings))()
+    Purge(head.database, head.data)()
+    return again_s
 
 
 @pytest.fixture

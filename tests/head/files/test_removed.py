@@ -12,9 +12,10 @@ import pytest
 from pit_protocol.durations import DAY_S
 from pit_protocol.states import JobState, Outcome
 from pit_server.background.data_gc import DataGc
+from pit_server.background.purge import Purge
 from pit_server.context import Head
 from pit_server.db.models import Discard, Job
-from pit_server.services.files import removed
+from pit_server.services.files import removed, trash
 from pit_server.services.snapshots.retention import Retention
 from pit_server.services.snapshots.sources import Sources
 from tests.support.clusters.head import Person, prepare
@@ -47,9 +48,9 @@ def job(head: Head, anna: Person, project: Project, a_node: Callable[..., object
 
 def restart(head: Head, **settings: int) -> None:
     """What a head does at its start and once a day."""
-    gc = DataGc(head.database, head.data, head.quotas, replace(head.settings, **settings))
-    gc._begun_at = time.time() + 1
-    gc()
+    trash.reconcile(head.database, head.data)
+    DataGc(head.database, head.data, head.quotas, replace(head.settings, **settings))()
+    Purge(head.database, head.data)()
 
 
 def entries(person: Person) -> list[dict[str, Any]]:
@@ -84,6 +85,17 @@ class TestJobs:
         assert (entry["kind"], entry["domain"], entry["by"]) == ("job", f"job:{job}", "anna")
         assert entry["until"] == entry["at"] + head.settings.trash_days * DAY_S
 
+    def test_it_is_found_by_its_name_however_much_was_removed_since(
+        self, anna: Person, job: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        number = remove(anna, f"/jobs/{job}")
+        anna.ok(send(anna, "home", b"x", b"x"))
+        anna.ok(anna.delete(route("home", b"x")))
+        monkeypatch.setattr(trash, "MOST", 1)
+        assert [entry["domain"] for entry in entries(anna)] == ["user:anna"]
+        found = anna.ok(anna.get("/trash", query_string={"kind": "job", "domain": f"job:{job}"}))
+        assert [entry["id"] for entry in found["trash"]] == [number]
+
     def test_only_who_may_remove_it_sees_and_restores_it(
         self,
         anna: Person,
@@ -107,6 +119,8 @@ class TestJobs:
     ) -> None:
         number = remove(anna, f"/jobs/{job}")
         anna.ok(anna.delete(f"/trash/{number}"))
+        assert head.data.job(job).exists()  # a large one would take longer than a request may
+        Purge(head.database, head.data)()
         assert not head.data.job(job).exists()
         assert not head.data.logs(job).exists()
         retention = Retention(head.database, Sources(head.data, head.settings))
@@ -185,6 +199,7 @@ class TestUsers:
         root.ok(root.put("/users/berta", full_name="Berta B."))
         head.data.home("berta").mkdir()
         root.ok(root.delete(f"/trash/{remove(root, '/users/berta')}"))
+        Purge(head.database, head.data)()
         assert not head.data.home("berta").exists()
         assert root.put("/users/berta", full_name="Another").status_code == 409
 
@@ -232,6 +247,7 @@ class TestGroups:
         a_group("lab")
         root.ok(send(root, "group:lab", b"x", b"x"))
         root.ok(root.delete(f"/trash/{remove(root, '/groups/lab')}"))
+        Purge(head.database, head.data)()
         assert list(head.data.trash.iterdir()) == []
 
     def test_a_head_killed_while_it_removes_or_restores_leaves_it_in_the_trash(

@@ -88,7 +88,7 @@ class StubHead:
         if call.path.startswith("/uploads/"):
             return self._upload(call)
         if call.path.startswith("/trash"):
-            return self.people.trash.answer(call.method, call.path)
+            return self.people.trash.answer(call.method, call.path, call.query)
         if call.path.startswith("/snapshots/"):
             return self._negotiate(call)
         return self._job_route(call)

@@ -1,6 +1,7 @@
 """The trash of the stub head."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,9 +26,9 @@ class StubTrash:
         self.rows.insert(0, {**row, **times})
         return self.rows[0]
 
-    def answer(self, method: str, path: str) -> tuple[int, Any]:
+    def answer(self, method: str, path: str, query: Mapping[str, str]) -> tuple[int, Any]:
         if path == "/trash":
-            return 200, {"trash": self.rows}
+            return 200, {"trash": [row for row in self.rows if query.items() <= row.items()]}
         match = re.fullmatch(r"/trash/(\d+)(/restore)?", path)
         row = next((row for row in self.rows if match and row["id"] == int(match[1])), None)
         if row is None:

@@ -72,8 +72,10 @@ def remove(where: str) -> TrashEntry:  # noqa: ARG001
 @blueprint.get("/trash")
 @allow(Role.USER)
 def show_trash() -> TrashList:
+    wanted = {name: request.args.get(name, "") for name in ("kind", "domain")}
     with head().database.read() as session:
-        return TrashList(trash.records(session, caller(), head().data, head().settings.trash_days))
+        found = trash.records(session, caller(), head().data, head().settings.trash_days, **wanted)
+    return TrashList(found)
 
 
 @blueprint.post("/trash/<int:number>/restore")
@@ -90,7 +92,6 @@ def restore(number: int) -> TrashEntry:
 def purge(number: int) -> TrashEntry:
     with audited("purge", f"trash:{number}") as session:
         row = trash.purge(session, caller(), head().data, number)
-    trash.delete_purged(head().database, head().data)
     return trash.record(row, head().settings.trash_days)
 
 

@@ -13,8 +13,10 @@ from typing import Any
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
+from pit_protocol import atomic_file
 from pit_protocol.paths import quote_path
 from pit_protocol.problem import Problem
+from pit_server import failpoints
 from pit_server.db.models import Discard, Group, Job, User
 from pit_server.services import cluster
 from pit_server.services.jobs import jobs
@@ -84,7 +86,8 @@ def finish_moves(session: Session, data: DataRoot) -> None:
     for row in session.execute(select(Discard).where(is_group).order_by(Discard.id.desc())).scalars():
         source, target = data.group(_name(row)), data.trash / row.place
         if _name(row) not in there and source.is_dir() and not target.exists():
-            source.rename(target)
+            failpoints.reach("group-recorded")
+            atomic_file.move(source, target)
 
 
 def may_restore(session: Session, caller: Caller, row: Discard) -> bool:
@@ -116,7 +119,7 @@ def _restore_group(session: Session, data: DataRoot, row: Discard) -> None:
     elif target.exists():
         raise Problem("exists", f"{target} is in the way", "ask the admin of the head's machine", status=409)
     else:
-        source.rename(target)  # before the commit: a killed head finds no group, and moves it back
+        atomic_file.move(source, target)  # before the commit: a killed head finds no group, and moves it back
 
 
 def scrub(session: Session, row: Discard) -> None:

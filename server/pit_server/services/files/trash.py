@@ -1,10 +1,11 @@
 """The trash: what was removed, and can be restored until it is deleted for good.
 
-Each step is recorded before it is done, and finished or dropped at the head's next start.
+Each step is recorded before it is done, and finished or dropped at the head's next start: at any time,
+files are in their place or in the trash.
 """
 
+import logging
 import os
-import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -12,11 +13,13 @@ from pathlib import Path
 from sqlalchemy import ColumnElement, Text, cast, delete, literal, or_, select
 from sqlalchemy.orm import Session
 
+from pit_protocol import atomic_file
 from pit_protocol.answers.files import TrashEntry
 from pit_protocol.durations import DAY_S
 from pit_protocol.paths import name_fields, unquote_path
 from pit_protocol.problem import Problem
-from pit_server.db.database import Database
+from pit_server import failpoints
+from pit_server.db.database import Database, notify_after_commit
 from pit_server.db.models import Discard, Group, Job
 from pit_server.services.files import domains, removed
 from pit_server.services.files.domains import Place
@@ -24,7 +27,10 @@ from pit_server.services.files.removed import Kind
 from pit_server.services.users.groups import of_user
 from pit_server.services.users.tokens import Caller
 from pit_server.store.data_root import DataRoot
+from pit_server.store.files import tree_delete
+from pit_server.wakeups import PURGE
 
+log = logging.getLogger(__name__)
 MOST = 1000  # entries of one answer
 
 Open = Callable[[], AbstractContextManager[Session]]
@@ -38,13 +44,21 @@ def discard(
         domain.entry(path)
         with write() as session:
             row = removed.note(session, place.name, actor, now=now, path=path)
-        try:
-            domain.move_out(path, data.trash / row.place)
-        except BaseException:
-            with database.write() as session:
-                session.execute(delete(Discard).where(Discard.id == row.id))
-            raise
+        finish(database, data, row, lambda target: domain.move_out(path, target))
     return row
+
+
+def finish(database: Database, data: DataRoot, row: Discard, move: Callable[[Path], None]) -> None:
+    """Move what is recorded to its place in the trash; the record goes if that fails."""
+    failpoints.reach("trash-recorded")
+    target = data.trash / row.place
+    try:
+        move(target)
+    except (Problem, OSError):
+        if not os.path.lexists(target):
+            _drop(database, row)
+        raise
+    failpoints.reach("trash-moved")
 
 
 def restore(session: Session, caller: Caller, data: DataRoot, number: int) -> Discard:
@@ -54,6 +68,7 @@ def restore(session: Session, caller: Caller, data: DataRoot, number: int) -> Di
         removed.restore(session, data, row)
     else:
         _restore_files(session, caller, data, row)
+    failpoints.reach("restore-moved")
     session.delete(row)
     session.flush()
     return row
@@ -71,10 +86,11 @@ def _restore_files(session: Session, caller: Caller, data: DataRoot, row: Discar
 
 
 def purge(session: Session, caller: Caller, data: DataRoot, number: int) -> Discard:
-    """Decide that an entry is deleted for good; `delete_purged` does it after the commit."""
+    """Decide that an entry is deleted for good; a background thread deletes the files after the commit."""
     row = _find(session, caller, data, number)
     removed.scrub(session, row)
     session.flush()
+    notify_after_commit(session, PURGE)
     return row
 
 
@@ -84,6 +100,7 @@ def purge_old(session: Session, days: int, *, now: float) -> None:
     for row in session.execute(select(Discard).where(is_old)).scalars().all():
         removed.scrub(session, row)
     session.flush()
+    notify_after_commit(session, PURGE)
 
 
 def delete_purged(database: Database, data: DataRoot) -> None:
@@ -91,28 +108,32 @@ def delete_purged(database: Database, data: DataRoot) -> None:
     with database.read() as session:
         rows = session.execute(select(Discard).where(Discard.is_purged)).scalars().all()
     for row in rows:
-        places = removed.places(data, row)
-        for place in places:
-            delete_files(place)
-        if not any(os.path.lexists(place) for place in places):
-            with database.write() as session:
-                session.execute(delete(Discard).where(Discard.id == row.id))
+        are_gone = [tree_delete.delete(place) for place in removed.places(data, row)]
+        failpoints.reach("purge-deleted")
+        if all(are_gone):
+            _drop(database, row)
+        else:
+            log.warning("trash %d (%s) cannot be deleted completely; trying again later", row.id, row.domain)
 
 
-def settle(database: Database, data: DataRoot, *, before: float) -> None:
-    """Finish or drop what a head that was killed before that time had begun."""
+def reconcile(database: Database, data: DataRoot) -> None:
+    """Finish or drop what a killed head had begun; called before this one serves requests."""
     with database.write() as session:
         removed.finish_moves(session, data)
-        begun = (Discard.kind == Kind.FILES) & Discard.is_purged.is_(False) & (Discard.at < before)
-        for row in session.execute(select(Discard).where(begun)).scalars().all():
+        moved = (Discard.kind == Kind.FILES) & Discard.is_purged.is_(False)
+        for row in session.execute(select(Discard).where(moved)).scalars().all():
             if not os.path.lexists(data.trash / row.place) and os.path.lexists(_origin(data, row)):
                 session.delete(row)  # it was not moved yet, or is back already
-    delete_purged(database, data)
 
 
-def records(session: Session, caller: Caller, data: DataRoot, days: int) -> list[TrashEntry]:
-    """What the caller may restore, the newest first."""
+def records(
+    session: Session, caller: Caller, data: DataRoot, days: int, *, kind: str = "", domain: str = ""
+) -> list[TrashEntry]:
+    """What the caller may restore, the newest first; with `kind` and `domain` only what has these."""
     query = select(Discard).where(Discard.is_purged.is_(False)).order_by(Discard.id.desc()).limit(MOST)
+    for column, value in ((Discard.kind, kind), (Discard.domain, domain)):
+        if value:
+            query = query.where(column == value)
     rows = session.execute(query if caller.is_admin else query.where(_is_ones_own(caller))).scalars()
     return [record(row, days) for row in rows if _may(session, caller, data, row)]
 
@@ -126,12 +147,9 @@ def record(row: Discard, days: int) -> TrashEntry:
     )
 
 
-def delete_files(place: Path) -> None:
-    """Delete a file or a directory, without following links."""
-    if place.is_dir() and not place.is_symlink():
-        shutil.rmtree(place, ignore_errors=True)
-    else:
-        place.unlink(missing_ok=True)
+def _drop(database: Database, row: Discard) -> None:
+    with database.write() as session:
+        session.execute(delete(Discard).where(Discard.id == row.id))
 
 
 def _find(session: Session, caller: Caller, data: DataRoot, number: int) -> Discard:
@@ -174,4 +192,4 @@ def _origin(data: DataRoot, row: Discard) -> Path:
 def _put_back(source: Path, target: Path, name: str) -> None:
     if target.exists():
         raise Problem("exists", f"{name} has a directory already", status=409)
-    source.rename(target)
+    atomic_file.move(source, target)

@@ -1,6 +1,7 @@
 """Unix ids of users and groups, and the ownership of their directories."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from sqlalchemy import select
@@ -11,6 +12,7 @@ from pit_protocol.problem import Problem
 from pit_server.db.models import Group, Membership, Node, User
 from pit_server.services.properties import read_count
 from pit_server.store.data_root import PRIVATE_MODE
+from pit_server.store.files.tree_walk import walk
 
 FIRST_UID = 200_000  # plus the user's id: the uid of a user who was not given one
 FIRST_GID = 300_000
@@ -86,9 +88,10 @@ def give_once(directory: Path, account: Account) -> None:
 
 
 def _chown_all(directory: Path, uid: int, gid: int) -> None:
-    for _, folders, files, descriptor in os.fwalk(directory, follow_symlinks=False):
-        for name in (*folders, *files):
-            os.chown(name, uid, gid, dir_fd=descriptor, follow_symlinks=False)
+    for visit in walk(directory, strict=True):
+        for name, _ in visit.entries:
+            with suppress(FileNotFoundError):
+                os.chown(name, uid, gid, dir_fd=visit.directory, follow_symlinks=False)
 
 
 def open_group(directory: Path, gid: int) -> None:

@@ -1,15 +1,19 @@
 """Job directories that are past their retention time."""
 
+import logging
+
 from sqlalchemy import select
 
+from pit_protocol import atomic_file
 from pit_protocol.durations import DAY_S
 from pit_protocol.states import JobState
 from pit_server.db.database import Database
-from pit_server.db.models import Job
-from pit_server.services.files import removed
+from pit_server.db.models import Discard, Job
+from pit_server.services.files import removed, trash
 from pit_server.store.data_root import DataRoot
 
 HEAD = "head"
+log = logging.getLogger(__name__)
 
 
 def discard_old(database: Database, data: DataRoot, days: int, *, now: float) -> int:
@@ -27,6 +31,13 @@ def discard_old(database: Database, data: DataRoot, days: int, *, now: float) ->
             if data.job(each).is_dir()
         ]
         rows = [removed.note(session, f"job:{number}", HEAD, now=now) for number in old]
-    for number, row in zip(old, rows, strict=True):
-        data.job(number).rename(data.trash / row.place)
-    return len(old)
+    return sum(_move(database, data, number, row) for number, row in zip(old, rows, strict=True))
+
+
+def _move(database: Database, data: DataRoot, number: int, row: Discard) -> bool:
+    try:
+        trash.finish(database, data, row, lambda target: atomic_file.move(data.job(number), target))
+    except OSError as error:  # the others can still be moved
+        log.warning("the directory of job %d cannot be moved to the trash: %s", number, error)
+        return False
+    return True

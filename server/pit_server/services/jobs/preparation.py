@@ -1,7 +1,6 @@
 """Prepare a job: load its data (short session), build its tree (no session), store the result (guarded)."""
 
 import logging
-import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,8 @@ from pit_server.services.users import secrets
 from pit_server.services.users.tokens import Caller
 from pit_server.settings import Settings
 from pit_server.store.data_root import DataRoot
+from pit_server.store.files import tree_delete
+from pit_server.store.files.tree_copy import copy_tree
 from pit_server.store.git import checkout, diffs, lfs_pointers
 from pit_server.store.git.command import Git, GitFailed
 from pit_server.store.log_stream import preparation_log
@@ -145,8 +146,8 @@ def _build(work: PreparationInput, data: DataRoot, settings: Settings, write_log
     target = data.attempt(work.number, work.attempt)
     partial = target.with_name(f"{target.name}.part")
     for leftover in (partial, target):  # of a head that was killed while it prepared this job
-        if leftover.exists():
-            shutil.rmtree(leftover)
+        if not tree_delete.delete(leftover):
+            raise OSError(f"{leftover} cannot be deleted")
     partial.mkdir(mode=0o755, parents=True)
     snapshot = work.snapshot
     pack = data.upload(work.user_id, snapshot.pack) if snapshot.pack else None
@@ -205,15 +206,8 @@ def _copy_keep(source: Path | None, target: Path, write_log: _LogWriter) -> None
         return
     if source.is_symlink() or not source.is_dir():
         raise Problem("no_keep", f"the keep directory of job {source.parent.parent.name} no longer exists")
-    # Copy symlinks as symlinks: the old job may have pointed them anywhere.
-    shutil.copytree(source, target, symlinks=True, ignore=_special_files)
+    copy_tree(source, target)
     write_log(f"copied the keep directory of job {source.parent.parent.name}")
-
-
-def _special_files(directory: str, names: list[str]) -> set[str]:
-    """Names to leave out of a copy, such as a FIFO, which would block it."""
-    paths = ((name, Path(directory, name)) for name in names)
-    return {name for name, path in paths if not (path.is_symlink() or path.is_file() or path.is_dir())}
 
 
 def _apply(

@@ -235,9 +235,11 @@ class Domain:
             os.rename(name, new_name, src_dir_fd=source, dst_dir_fd=target)
 
     def move_out(self, path: str, target: Path) -> None:
-        """Move something out of the domain, to a path of the head."""
+        """Move something out of the domain, to a path of the head; it lasts if this returns."""
         with self.parent(path) as (parent, name), self.translate_errors(path):
             os.rename(name, target, src_dir_fd=parent)
+            sync_directory(target.parent)
+            sync_directory(parent)
 
     def move_in(self, source: Path, path: str) -> None:
         """The inverse of `move_out`; an existing file stays, and is a Problem."""
@@ -250,6 +252,8 @@ class Domain:
                 hint = "move it away, or remove it, and try again"
                 raise Problem("exists", f"{self.named(path)} already exists", hint, status=409)
             os.rename(source, name, dst_dir_fd=parent)
+            sync_directory(parent)
+            sync_directory(source.parent)
 
     def named(self, path: str) -> str:
         """Its name in messages."""
