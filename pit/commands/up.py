@@ -103,7 +103,6 @@ def _bring_up_head(state: State, names: Names) -> str:
             _set_up(state, names)
         _await(head, 0, lambda: _answers(names))
         return f"the head is already up at {names.url}"
-    _set_up(state, names)
     said = head.log_size()
     head.start(local_cluster.head_command(state, names), state.root, local_cluster.environment())
     _await(head, said, lambda: _answers(names))

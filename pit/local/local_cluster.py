@@ -131,12 +131,11 @@ def free_port() -> int:
 
 
 def setup_command(state: State, names: Names) -> list[str]:
-    files = ["--user-file", str(state.user_token), "--node-file", str(state.node_token)]
-    return [*_head(), "setup", *_home(state), "--user", names.user, "--node", names.node, *files]
+    return [*_head(), "setup", *_home(state), *_local(state, names)]
 
 
 def head_command(state: State, names: Names) -> list[str]:
-    return [*_head(), "serve", *_home(state), "--bind", names.bind, "--embedded"]
+    return [*_head(), "serve", *_home(state), "--bind", names.bind, *_local(state, names), "--embedded"]
 
 
 def worker_command(state: State, names: Names) -> list[str]:
@@ -175,6 +174,11 @@ def without_own_venv(search_path: str) -> str:
 
 def _head() -> list[str]:
     return [sys.executable, "-m", "pit_server"]
+
+
+def _local(state: State, names: Names) -> list[str]:
+    files = ["--user-file", str(state.user_token), "--node-file", str(state.node_token)]
+    return ["--user", names.user, "--node", names.node, *files]
 
 
 def _home(state: State) -> list[str]:

@@ -23,12 +23,12 @@ from tests.support.stubs.users import a_node
 
 options = dict(zip(sys.argv[2::2], sys.argv[3::2]))
 home = pathlib.Path(options["--home"])
+home.mkdir(exist_ok=True)
+for name in ("--user-file", "--node-file"):
+    path = pathlib.Path(options[name])
+    path.exists() or path.write_text("pit_x_1\\n")
+(home / "node").write_text(options["--node"])
 if sys.argv[1] == "setup":
-    home.mkdir(exist_ok=True)
-    for name in ("--user-file", "--node-file"):
-        path = pathlib.Path(options[name])
-        path.exists() or path.write_text("pit_x_1\\n")
-    (home / "node").write_text(options["--node"])
     sys.exit()
 if (home / "broken").exists():
     sys.exit("the head is broken\\nbeyond repair")
