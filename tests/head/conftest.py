@@ -20,9 +20,16 @@ from pit_server.services.users import accounts, tokens
 from pit_server.settings import Settings
 from tests.support.clusters.head import NOW, Person, Worker, an_inventory, prepare, skip_preparation
 from tests.support.servers.postgres import Postgres, find_binaries
+from tests.support.shared_statements import shared_statements
 
 T = TypeVar("T")
 _names = itertools.count(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def statements() -> Iterator[None]:
+    with shared_statements():
+        yield
 
 
 @pytest.fixture(scope="session")
