@@ -124,14 +124,17 @@ class Worker:
             )  # fmt: skip
             self._loop.leave(1)
             return
-        self._welcome = welcome
+        is_first, self._welcome = self._welcome is None, welcome
+        self.seen = -1  # revisions of an earlier session mean nothing in this one
         if self._settings.data_root != REMOTE:
             # In this thread, which starts the processes.
             readonly_mount.protect(Path(self._settings.data_root or welcome.data_root) / "shared")
         self._processes.welcome(welcome)
-        self._disks.start()
-        self._eviction.start()
-        self._send_regularly()
+        self._on_change()
+        if is_first:
+            self._disks.start()
+            self._eviction.start()
+            self._send_regularly()
 
     def on_orders(self, orders: Orders) -> None:
         if self._is_current(orders):

@@ -17,6 +17,8 @@ from pit_protocol.wire import SECRET, Float, Int, Message, decode, encode
 BEAT_TYPE = "application/vnd.pit.beat"
 MAX_CHUNK = 256 * 1024  # log bytes in one chunk
 MAX_BEAT = 8 * 1024 * 1024  # bytes in one beat
+STALE_EPOCH = "stale_epoch"  # code of a refusal: another worker has taken over the node
+UNKNOWN_SESSION = "unknown_session"  # and: the head's database is older than the session; say hello again
 
 
 class OrderAction(StrEnum):
@@ -63,7 +65,10 @@ class Inventory(Message, frozen=True):
 
 
 class Hello(Message, frozen=True):
-    """A worker's first message. The answer, a Welcome, begins a new epoch of its node."""
+    """A worker's first message, and its next one when the head does not know its session.
+
+    The answer, a Welcome, begins a new epoch of its node.
+    """
 
     boot_id: str
     inventory: Inventory
@@ -73,6 +78,7 @@ class Hello(Message, frozen=True):
     separates_users: bool = False  # it can run each process as its user; otherwise all run as `account`
     account: str = ""  # that the worker runs as
     trouble: str | None = None  # why the node takes no new processes; empty: it does; None: not known yet
+    epoch: Int = 0  # of this worker's last session; 0: it has had none
 
 
 class Welcome(Message, frozen=True):

@@ -4,10 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from sqlalchemy import delete, text
 
 from pit_protocol.messages.beat import Beat, OrderAction, Report
 from pit_protocol.states import KilledBy, ProcessState
 from pit_server.context import Head
+from pit_server.db.models import Allocation, Attempt, Event, Process
 from pit_server.store.log_stream import process_log
 from tests.support.clusters.head import Person, Worker, a_chunk, an_inventory, ended, killed, running
 
@@ -87,8 +89,44 @@ def test_a_beat_of_an_older_epoch_is_refused_and_changes_nothing(
     assert anna.job(number)["state"] == "starting"
 
 
-def test_a_beat_of_a_future_epoch_is_refused(worker: Worker) -> None:
-    assert worker.send(Beat(worker.epoch + 1, "boot-1", 0)).status_code == 409
+@pytest.mark.parametrize(("epoch", "seen"), [(1, 0), (0, 1_000)])
+def test_a_session_from_after_the_backup_that_was_restored_begins_again(
+    head: Head, worker: Worker, a_placed_job: Callable[..., int], anna: Person, epoch: int, seen: int
+) -> None:
+    number = a_placed_job()
+    answer = worker.send(Beat(worker.epoch + epoch, "boot-1", seen))
+    assert (answer.status_code, answer.json["code"]) == (409, "unknown_session")
+    before = worker.epoch + epoch
+    worker.hello(an_inventory(), epoch=before)
+    assert worker.epoch == before + 1
+    (process,) = worker.orders()
+    worker.beat(running(process))
+    assert anna.job(number)["state"] == "running"
+
+
+def test_a_worker_that_was_overtaken_cannot_begin_a_session_again(worker: Worker) -> None:
+    overtaken = worker.epoch
+    worker.hello(an_inventory())
+    with pytest.raises(AssertionError, match="another worker has taken over node n0"):
+        worker.hello(an_inventory(), epoch=overtaken)
+
+
+def test_process_numbers_are_not_used_again_after_a_restore(
+    head: Head, worker: Worker, a_placed_job: Callable[..., int]
+) -> None:
+    """Ids that count up begin again where the backup ended, and name what nodes still have of others."""
+    a_placed_job()
+    (first,) = worker.orders()
+    with head.database.write() as session:
+        for table in (Allocation, Event, Process, Attempt):
+            session.execute(delete(table))
+        if head.database.is_sqlite:
+            session.execute(text("DELETE FROM sqlite_sequence WHERE name = 'process'"))
+        else:
+            session.execute(text("ALTER SEQUENCE process_id_seq RESTART"))
+    a_placed_job()
+    (second,) = worker.orders()
+    assert second != first
 
 
 def test_a_worker_cannot_report_another_nodes_process(

@@ -118,6 +118,7 @@ class Worker(Caller):
         *,
         separates_users: bool | None = None,
         trouble: str | None = None,
+        epoch: int = 0,
     ) -> Welcome:
         """`separates_users` is as the runtime does it, if it is None."""
         place = address or f"{self.name}.lab"
@@ -130,6 +131,7 @@ class Worker(Caller):
             separates_users=runtime == Runtime.DOCKER if separates_users is None else separates_users,
             account="lab",
             trouble=trouble,
+            epoch=epoch,
         )
         answer = self.post("/node/session", json=to_json(hello))
         assert answer.status_code == 200, answer.json

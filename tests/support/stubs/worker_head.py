@@ -11,6 +11,8 @@ from typing import Any
 
 from pit_protocol import PROTOCOL
 from pit_protocol.messages.beat import (
+    STALE_EPOCH,
+    UNKNOWN_SESSION,
     Beat,
     Hello,
     Order,
@@ -101,15 +103,24 @@ class StubHead:
     def greet(self, hello: Hello) -> Welcome:
         with self.changed:
             self.hellos.append(hello)
-            self.epoch += 1
+            self.epoch = max(self.epoch, hello.epoch) + 1
             self.changed.notify_all()
             return Welcome("n1", self.epoch, self.cluster, self.data_root, self.hold_s)
 
-    def take(self, beat: Beat, chunks: list[bytes]) -> Orders | None:
-        """The answer to a beat; None for one of an older epoch."""
+    def go_back(self) -> None:
+        """Know no session and no order, as after the restore of a backup."""
         with self.changed:
+            self.epoch = self.revision = 0
+            self.orders.clear()
+            self.changed.notify_all()
+
+    def take(self, beat: Beat, chunks: list[bytes]) -> Orders | str:
+        """The answer to a beat; the code of a refusal for one of another session."""
+        with self.changed:
+            if beat.epoch > self.epoch or beat.seen > self.revision:
+                return UNKNOWN_SESSION
             if beat.epoch != self.epoch:
-                return None
+                return STALE_EPOCH
             if beat.wait_s == 0:
                 self.spoken.append(beat)
             self._append(beat, chunks)
@@ -178,8 +189,10 @@ def _handler(head: StubHead) -> type[BaseHTTPRequestHandler]:
                 self._answer(200, to_json(head.greet(from_json(Hello, json.loads(body)))))
             else:
                 orders = head.take(*unpack_beat(body))
-                stale = {"code": "stale_epoch", "message": "another worker speaks for this node"}
-                self._answer(200, to_json(orders)) if orders else self._answer(409, stale)
+                if isinstance(orders, str):
+                    self._answer(409, {"code": orders, "message": "this is not the node's session"})
+                else:
+                    self._answer(200, to_json(orders))
 
         def _join(self) -> None:
             code = self.headers["Authorization"].removeprefix("Bearer ")

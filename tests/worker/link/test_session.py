@@ -125,3 +125,18 @@ def test_a_worker_of_another_version_says_which_side_to_upgrade_and_lets_process
     assert worker.poll() is None
     head.protocol = str(PROTOCOL)
     eventually(lambda: head.spoken)
+
+
+def test_a_head_whose_database_was_restored_is_greeted_again(
+    head: StubHead, workers: Workers, eventually: Eventually
+) -> None:
+    worker = workers.start()
+    head.run(1, "echo one; sleep 1000")
+    eventually(lambda: "one" in head.log(1))
+    head.go_back()
+    eventually(lambda: len(head.hellos) == 2)
+    assert (head.hellos[0].epoch, head.hellos[1].epoch) == (0, 1)
+    head.run(2, "echo two")
+    assert eventually(lambda: head.end(2)).exit_code == 0
+    assert head.state(1) is ProcessState.RUNNING
+    assert worker.poll() is None

@@ -90,8 +90,9 @@ class RemoteStaging:
     def welcome(self, welcome: Welcome) -> None:
         self._epoch = welcome.epoch
         self._attempts.node = welcome.node
+        if not self._welcomed.is_set():
+            self._loop.after(0, self._deliver_retained)  # when the live processes are known
         self._welcomed.set()
-        self._loop.after(0, self._deliver_retained)  # when the live processes are known
 
     def localise(self, order: Order, home: Welcome) -> tuple[str, ProcessSpec | None]:
         if order.spec is None:

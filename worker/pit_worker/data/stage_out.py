@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from pit_protocol.messages.beat import Account
+from pit_protocol.messages.beat import STALE_EPOCH, Account
 from pit_protocol.system.failpoints import Failpoints
 from pit_protocol.transport.rclone import MountError
 from pit_worker.data import manifest, tar_pack
@@ -27,7 +27,6 @@ SETTLE_S, POLL_S = 10.0, 0.05  # for rclone to notice that a file was closed
 NO_ROOM = 507
 FINAL = (403, 404, 409, 413, 422)  # statuses that a retry will not change
 MOST_SHOWN = 200  # characters of a path
-OVERTAKEN = "stale_epoch"
 OF_ALL = ("not_yours", "no_directory")  # the attempt is refused, not a file of it
 GUARD_LOST = "the program that mounts them was killed"
 
@@ -74,7 +73,7 @@ class StageOut:
             try:
                 troubles.append(step())
             except Refused as error:
-                if error.code == OVERTAKEN:
+                if error.code == STALE_EPOCH:
                     waits.append(RetryLater(str(error)))  # another worker does it; this one is about to exit
                 troubles.append(f"its files could not be written: {error}")
             except NoRoom as error:
@@ -133,7 +132,7 @@ class StageOut:
             if rest := [path for path in paths if path not in left]:
                 yield from self._each(call, rest, left)
         except Refused as error:
-            if error.code in (OVERTAKEN, *OF_ALL):
+            if error.code in (STALE_EPOCH, *OF_ALL):
                 raise
             if len(paths) == 1 or len(left) >= MOST_LEFT:
                 left.update(dict.fromkeys(paths, str(error)))

@@ -6,7 +6,16 @@ from typing import Any, TypeVar
 import requests
 
 from pit_protocol import API_PREFIX
-from pit_protocol.messages.beat import BEAT_TYPE, Beat, Hello, Orders, Welcome, pack_beat
+from pit_protocol.messages.beat import (
+    BEAT_TYPE,
+    STALE_EPOCH,
+    UNKNOWN_SESSION,
+    Beat,
+    Hello,
+    Orders,
+    Welcome,
+    pack_beat,
+)
 from pit_protocol.problem import Problem
 from pit_protocol.transport.tls import explain
 from pit_protocol.version_check import HEADER, check_protocol
@@ -30,6 +39,10 @@ class TokenRefused(HeadError):
 
 class Overtaken(HeadError):
     """Another worker has taken over this node."""
+
+
+class SessionUnknown(HeadError):
+    """The head's database is older than this session: it was restored from a backup."""
 
 
 class Head:
@@ -96,6 +109,8 @@ def _refusal(status: int, content: Any) -> HeadError:
             "the head refuses this node's token; if the node was removed, "
             "`pit add node:NAME` and `pit-worker join --force` bring it back"
         )
-    if problem.code == "stale_epoch":
+    if problem.code == STALE_EPOCH:
         return Overtaken("another worker has taken over this node")
+    if problem.code == UNKNOWN_SESSION:
+        return SessionUnknown(problem.message)
     return HeadError(f"the head answered {status}: {problem.message}")

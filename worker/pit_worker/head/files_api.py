@@ -7,6 +7,7 @@ from typing import Any
 import requests
 
 from pit_protocol import API_PREFIX
+from pit_protocol.messages.beat import UNKNOWN_SESSION
 from pit_protocol.problem import Problem
 from pit_protocol.transport.tls import explain
 from pit_worker.head.client import HeadError
@@ -120,6 +121,6 @@ def _refusal(answer: requests.Response) -> Exception:
     problem.status = answer.status_code
     if answer.status_code == NO_ROOM:
         return NoRoom(problem)
-    if answer.status_code in AGAIN:
+    if answer.status_code in AGAIN or problem.code == UNKNOWN_SESSION:  # the worker is about to begin another
         return HeadError(f"the head answered {answer.status_code}: {problem.message}")
     return Refused(problem)

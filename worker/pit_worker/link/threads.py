@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
+from msgspec.structs import replace
+
 from pit_protocol.backoff import Backoff
 from pit_protocol.messages.beat import Beat, Hello, Orders, Welcome
-from pit_worker.head.client import Head, HeadError, Overtaken, TokenRefused
+from pit_worker.head.client import Head, HeadError, Overtaken, SessionUnknown, TokenRefused
 from pit_worker.link.beat import OutgoingBeat
 from pit_worker.loop import Loop
 from pit_worker.settings import Settings
@@ -43,6 +45,7 @@ class HeadLink:
         self._loop = loop
         self._listener = listener
         self._hello = hello
+        self._epoch = 0  # of the last session
         self._outgoing: queue.SimpleQueue[tuple[Beat, OutgoingBeat]] = queue.SimpleQueue()
 
     def start(self) -> None:
@@ -55,10 +58,21 @@ class HeadLink:
 
     def _receive(self) -> None:
         head, errors = Head(self._settings), ErrorLog("receiving", self._loop)
+        while True:
+            try:
+                self._hold_session(head, errors)
+            except SessionUnknown as error:
+                log.warning("%s: its database was restored from a backup; beginning a new session", error)
+                # What has changed since then goes with beats.
+                self._hello = replace(self._hello, epoch=self._epoch, trouble=None)
+
+    def _hold_session(self, head: Head, errors: "ErrorLog") -> None:
+        """Say hello, then wait for orders, again and again; raises SessionUnknown."""
         welcome = _retry(lambda: head.greet(self._hello), errors)
         self._lease.renew(head.asked_at)
+        self._epoch = welcome.epoch
         log.info("node %s of cluster %s, epoch %d", welcome.node, welcome.cluster, welcome.epoch)
-        self._loop.post(lambda: self._listener.on_welcome(welcome))
+        self._welcome(welcome)
         received = -1
         while True:
             seen = max(received, self._listener.seen)
@@ -71,6 +85,17 @@ class HeadLink:
                 # Do not flood a head that answers at once though it has nothing new.
                 time.sleep(0.2)
             received = max(received, orders.revision)
+
+    def _welcome(self, welcome: Welcome) -> None:
+        """Call the listener and wait for it: it resets what an earlier session has seen."""
+        done = threading.Event()
+
+        def call() -> None:
+            self._listener.on_welcome(welcome)
+            done.set()
+
+        self._loop.post(call)
+        done.wait()
 
     def _send(self) -> None:
         head, errors = Head(self._settings), ErrorLog("sending", self._loop)
@@ -116,11 +141,13 @@ class ErrorLog:
 
 
 def _retry(call: Callable[[], T], errors: ErrorLog) -> T:
-    """Call until it succeeds, with growing pauses."""
+    """Call until it succeeds, with growing pauses; raises SessionUnknown."""
     backoff, refused = Backoff(), Backoff(most_s=REFUSED_MOST_S)
     while True:
         try:
             answer = call()
+        except SessionUnknown:
+            raise
         except TokenRefused as error:
             errors.note(error)
             time.sleep(refused.delay_s())

@@ -3,12 +3,15 @@
 Usage is always a sum over allocation rows, never a counter.
 """
 
+import secrets
 from typing import Any
 
 from sqlalchemy import ForeignKey, Index, UniqueConstraint, literal_column, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from pit_server.db.models.base import Base
+
+LARGEST_ID = 2**53 - 1  # that JSON carries exactly
 
 
 class Job(Base):
@@ -85,10 +88,11 @@ class Process(Base):
             sqlite_where=text("state <> 'ended'"),
             postgresql_where=text("state <> 'ended'"),
         ),
-        # Process ids name spool directories on nodes, so they must never be reused.
         {"sqlite_autoincrement": True},
     )
-    id: Mapped[int] = mapped_column(primary_key=True)
+    # Names a spool directory on its node. Random, so that it is never used for another process, even if the
+    # database was restored from a backup and nodes have processes that it does not know.
+    id: Mapped[int] = mapped_column(primary_key=True, default=lambda: secrets.randbelow(LARGEST_ID) + 1)
     job_id: Mapped[int] = mapped_column(ForeignKey("job.id"), index=True)
     attempt_id: Mapped[int] = mapped_column(ForeignKey("attempt.id"))
     group_index: Mapped[int]

@@ -178,4 +178,4 @@ def get_process(session: Session, process_id: int) -> AnyRow | None:
 def list_live(session: Session, number: int) -> Sequence[AnyRow]:
     """The job's processes that have not ended."""
     query = PROCESSES.where(Process.job_id == number, IS_LIVE)
-    return session.execute(query.order_by(Process.id)).all()
+    return session.execute(query.order_by(Process.rank)).all()

@@ -35,13 +35,14 @@ def receive(
     ids = {report.process for report in beat.reports} | {chunk.process for chunk in beat.chunks}
     with database.read() as session:
         node = session.execute(
-            select(Node.epoch, Node.state, Node.trouble, Node.removed_at).where(Node.id == caller.node_id)
+            select(Node.epoch, Node.revision, Node.state, Node.trouble, Node.removed_at).where(
+                Node.id == caller.node_id
+            )
         ).one()
         over = lost_processes.list_gone(session, caller.node_id, _list_running(beat)) if beat.is_whole else []
         known = worker_session.list_troubles(session, caller.node_id) if beat.troubles is not None else {}
         mine = _find(session, ids)
-    if beat.epoch != node.epoch or not node.epoch:  # 0: no worker has begun a session yet
-        raise Problem("stale_epoch", f"another worker has taken over node {caller.name}", status=409)
+    worker_session.check(node, caller.name, beat.epoch, beat.seen)
     _refuse_foreign(database, caller, mine, now=now)
     topics, has_space = _store_all(data, _known(beat.chunks, chunks, mine), mine)
     news = [

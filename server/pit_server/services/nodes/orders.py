@@ -113,7 +113,8 @@ def _log_size(data: DataRoot, row: AnyRow) -> int:
 
 
 def _live(session: Session, node_id: int) -> list[AnyRow]:
-    return list(session.execute(_ROWS.where(Process.node_id == node_id, IS_LIVE).order_by(Process.id)))
+    query = _ROWS.where(Process.node_id == node_id, IS_LIVE).order_by(Process.attempt_id, Process.rank)
+    return list(session.execute(query))
 
 
 def _lost(session: Session, processes: Sequence[int]) -> dict[int, AnyRow]:

@@ -13,6 +13,7 @@ from pit_server.db.database import Database
 from pit_server.db.models import IS_LIVE, Attempt, Job, Node, Process
 from pit_server.services import audit
 from pit_server.services.files import unix_ids
+from pit_server.services.nodes import worker_session
 from pit_server.services.users import tokens
 from pit_server.services.users.tokens import Caller
 from pit_server.store.data_root import DataRoot
@@ -55,9 +56,8 @@ def find(
     With `brings`, the caller only returns files, and the attempt may also be a lost one.
     """
     with database.read() as session:
-        current = session.execute(select(Node.epoch).where(Node.id == caller.node_id)).scalar_one()
-        if current != epoch:
-            raise Problem("stale_epoch", f"another worker has taken over node {caller.name}", status=409)
+        node = session.execute(select(Node.epoch, Node.revision).where(Node.id == caller.node_id)).one()
+        worker_session.check(node, caller.name, epoch)
         row = session.execute(
             select(Attempt.id, Job.user_id)
             .join(Job, Job.id == Attempt.job_id)

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from pit_protocol.messages.beat import Hello, Inventory, Trouble
+from pit_protocol.messages.beat import STALE_EPOCH, UNKNOWN_SESSION, Hello, Inventory, Trouble
 from pit_protocol.problem import Problem
 from pit_protocol.states import NodeState
-from pit_server.db.database import change_orders, notify_after_commit
+from pit_server.db.database import AnyRow, change_orders, notify_after_commit
 from pit_server.db.models import Node, Resource
 from pit_server.scheduler.kinds import fold
 from pit_server.services.nodes import aliases
@@ -22,7 +22,10 @@ def begin(session: Session, node_id: int, hello: Hello, *, now: float) -> Node:
     """Begin a new epoch of the node; beats of an older worker are refused from now on."""
     _check(hello)
     node = session.execute(select(Node).where(Node.id == node_id).with_for_update()).scalar_one()
-    node.epoch += 1
+    if hello.epoch and hello.epoch < node.epoch:
+        raise overtaken(node.name)
+    # A worker's own epoch is higher than the node's if the database was restored from a backup.
+    node.epoch = max(node.epoch, hello.epoch) + 1
     node.boot_id, node.address = hello.boot_id, hello.address
     node.cores, node.memory_mib = hello.inventory.cores, hello.inventory.memory_mib
     node.runtime, node.overlay = hello.runtime, hello.overlay
@@ -34,6 +37,27 @@ def begin(session: Session, node_id: int, hello: Hello, *, now: float) -> Node:
     set_state(session, node_id, NodeState.ONLINE, now=now)
     change_orders(session, node_id)
     return node
+
+
+def check(node: AnyRow, name: str, epoch: int, seen: int = 0) -> None:
+    """Raise a Problem unless this is the node's current session.
+
+    A session that has seen more than the database knows began before a backup was restored: its worker
+    says hello again, and begins a session in which revisions of orders count from here.
+    """
+    if epoch > node.epoch or (epoch == node.epoch and seen > node.revision):
+        raise Problem(
+            UNKNOWN_SESSION,
+            f"this head does not know epoch {epoch} of node {name}",
+            "say hello again",
+            status=409,
+        )
+    if epoch != node.epoch or not node.epoch:  # 0: no worker has begun a session yet
+        raise overtaken(name)
+
+
+def overtaken(name: str) -> Problem:
+    return Problem(STALE_EPOCH, f"another worker has taken over node {name}", status=409)
 
 
 def note_troubles(session: Session, node_id: int, troubles: Sequence[Trouble]) -> None:

@@ -57,7 +57,7 @@ def mark_lost(
     """Mark live processes of a node lost whose attempt id is above `after`; returns the job numbers."""
     query = lifecycle.PROCESSES.where(Process.node_id == node_id, IS_LIVE, Process.attempt_id > after)
     # Jobs are always locked in this order, which prevents deadlocks.
-    processes = session.execute(query.order_by(Process.job_id, Process.id)).all()
+    processes = session.execute(query.order_by(Process.job_id, Process.rank, Process.id)).all()
     for process in processes:
         reports.end_lost(session, process, reason, now=now, actor=actor)
     return sorted({process.job_id for process in processes})

@@ -50,7 +50,7 @@ def history(session: Session, number: int) -> list[ProcessUsage]:
         select(Process.group_index, Process.process_index, Sample)
         .join(Process, Process.id == Sample.process_id)
         .where(Process.job_id == number)
-        .order_by(Process.id, Sample.at)
+        .order_by(Process.rank, Process.id, Sample.at)
     ):
         sample = row.Sample
         found.setdefault(f"{row.group_index}.{row.process_index}", []).append(
