@@ -56,8 +56,13 @@ def _show(status: Status, as_json: bool) -> None:
     output.show_table(JOB_COLUMNS, sections)
     if not sections:
         output.show(NO_JOBS)
-    if approvals := _approvals(status):
-        output.note(approvals)
+    if notices := _notices(status):
+        output.note(notices)
+
+
+def _notices(status: Status) -> str:
+    """What an admin is told, in one line."""
+    return "; ".join(filter(None, (_approvals(status), *map(sanitize, status.notices))))
 
 
 def _approvals(status: Status) -> str:
@@ -95,7 +100,7 @@ def _watch_in_place(ask: Ask, status: Status) -> Status:
     def draw() -> Group:
         sections = status_sections(status, time.time())
         # Notices go on the first line, because stderr would disturb the table.
-        told = sanitize(notice) or _approvals(status)
+        told = sanitize(notice) or _notices(status)
         words = f"pit: {told}" if told else "" if sections else NO_JOBS
         table = render_rich(JOB_COLUMNS, sections, console.width)
         return Group(Text(words), table) if words else Group(table)

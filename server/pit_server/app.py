@@ -11,12 +11,14 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 
 from pit_protocol import API_PREFIX
 from pit_protocol.problem import Problem
+from pit_protocol.system.retention_clock import RetentionClock
 from pit_server.api import BLUEPRINTS
 from pit_server.api.http.flask_app import Application
 from pit_server.api.http.guard import check_access, end_request
 from pit_server.api.http.protocol_check import check_request, mark_answer
 from pit_server.api.http.traffic import make_classifier
 from pit_server.background import loop
+from pit_server.background.clock_watch import ClockWatch
 from pit_server.background.code_gc import CodeGc
 from pit_server.background.data_gc import DataGc
 from pit_server.background.node_watch import NodeWatch
@@ -38,7 +40,7 @@ from pit_server.services.users.registration import APPROVE, CLOSED, OPEN, Authen
 from pit_server.services.users.request_limits import RequestLimits
 from pit_server.settings import Settings
 from pit_server.store.data_root import DataRoot
-from pit_server.wakeups import CODE_GC, DATA_GC, NODE_WATCH, PREPARER, PURGE, SCHEDULER, Wakeups
+from pit_server.wakeups import CLOCK, CODE_GC, DATA_GC, NODE_WATCH, PREPARER, PURGE, SCHEDULER, Wakeups
 
 log = logging.getLogger(__name__)
 RETRY_AFTER_S = 2
@@ -73,6 +75,7 @@ def create_head(settings: Settings) -> Head:
         cluster=cluster_id,
         quotas=Quotas(settings),
         request_limits=RequestLimits(settings),
+        clock=RetentionClock(data.clock, settings.clock_grace_days),
     )
 
 
@@ -106,10 +109,11 @@ def start_background(head: Head) -> None:
     trash.reconcile(head.database, head.data)
     loop.start("scheduling", head.wakeups, SCHEDULER, head.scheduling)
     loop.start("preparing", head.wakeups, PREPARER, Preparing(head.database, head.data, head.settings))
-    loop.start("code-gc", head.wakeups, CODE_GC, CodeGc(head.database, head.data, head.settings))
+    loop.start("code-gc", head.wakeups, CODE_GC, CodeGc(head.database, head.data, head.settings, head.clock))
     loop.start("node-watch", head.wakeups, NODE_WATCH, head.node_watch)
-    data_gc = DataGc(head.database, head.data, head.quotas, head.settings)
+    data_gc = DataGc(head.database, head.data, head.quotas, head.settings, head.clock)
     loop.start("data-gc", head.wakeups, DATA_GC, data_gc)
+    loop.start("clock", head.wakeups, CLOCK, ClockWatch(head.clock))
     loop.start("purge", head.wakeups, PURGE, Purge(head.database, head.data))
 
 

@@ -11,12 +11,14 @@ import click
 
 from pit_protocol import __version__
 from pit_protocol.problem import Problem
+from pit_protocol.system.retention_clock import RetentionClock
 from pit_server import install as service
 from pit_server import local_setup, tls
 from pit_server.app import create_head
 from pit_server.local_setup import LocalSetup
 from pit_server.services import audit
 from pit_server.settings import Settings, for_one_user, load
+from pit_server.store.data_root import DataRoot
 
 Command = Callable[..., None]
 
@@ -131,6 +133,19 @@ def connect(home: Path) -> None:
     Example: pit-head connect --home /srv/pit > .pitconnect.txt
     """
     click.echo(tls.connect_text(_settings(home)), nl=False)
+
+
+@cli.command("accept-clock")
+@home_option
+def accept_clock(home: Path) -> None:
+    """Accept the clock of this machine after a jump, so that old data is deleted again.
+
+    Example: pit-head accept-clock --home /srv/pit
+    """
+    clock = RetentionClock(DataRoot(_settings(home).root).clock)
+    why = clock.describe()
+    clock.accept()
+    click.echo(f"accepted; before that, {why}" if why else "the clock is fine, nothing waited for it")
 
 
 @cli.command()

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from pit_protocol.system.retention_clock import RetentionClock
 from pit_server.background.node_watch import NodeWatch
 from pit_server.background.scheduling import Scheduling
 from pit_server.db.database import Database
@@ -26,6 +27,7 @@ class Head:
     cluster: str  # the cluster's id
     quotas: Quotas
     request_limits: RequestLimits
+    clock: RetentionClock  # for the age of data that may be deleted
 
     @property
     def delay_facts(self) -> DelayFacts:

@@ -40,6 +40,7 @@ BOUNDS = {
     "reserve_mib": (0, 1 << 20),
     "job_days": (0, 100_000),
     "trash_days": (0, 100_000),
+    "clock_grace_days": (0.0, 100_000.0),
     "max_upload_mib": (1, 1 << 40),
     "max_tree_files": (1, 1 << 40),
     "snapshot_days": (0, 1_000_000),
@@ -97,6 +98,7 @@ class Settings:
     reserve_mib: int = 64  # reserved on disk, to keep working when it is full; 0: nothing
     job_days: int = 0  # after which an ended job's directory goes to the trash; 0: never
     trash_days: int = 30  # after which what is in the trash is deleted; 0: never
+    clock_grace_days: float = 3.0  # after a jump of the clock, until ages follow it; 0: when an admin says so
 
     @property
     def sqlalchemy_url(self) -> str:

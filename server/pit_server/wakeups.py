@@ -15,6 +15,7 @@ PREPARER = "preparer"  # there is a job to prepare
 NODE_WATCH = "node_watch"  # a node's lease changed
 DATA_GC = "data_gc"  # never notified: runs once a day
 PURGE = "purge"  # something was deleted for good, and its files are to go
+CLOCK = "clock"  # never notified: runs once an hour
 CODE_GC = "code_gc"  # never notified: runs once a day
 STATUS = "status"  # anything `pit status` shows has changed
 

@@ -120,6 +120,7 @@ class Status(Answer, frozen=True):
     done: list[JobSummary]
     totals: Totals
     unapproved: list[str] = field(default_factory=list)  # users who wait for approval; for admins alone
+    notices: list[str] = field(default_factory=list)  # what needs an admin; for admins alone
 
 
 class LogLine(Answer, frozen=True, omit_defaults=True):

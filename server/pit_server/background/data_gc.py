@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pit_protocol.durations import DAY_S
+from pit_protocol.system.retention_clock import RetentionClock
 from pit_server.db.database import Database
 from pit_server.services.files import trash
 from pit_server.services.files.quota import Quotas
@@ -20,12 +21,15 @@ log = logging.getLogger(__name__)
 
 
 class DataGc:
-    def __init__(self, database: Database, data: DataRoot, quotas: Quotas, settings: Settings) -> None:
+    def __init__(
+        self, database: Database, data: DataRoot, quotas: Quotas, settings: Settings, clock: RetentionClock
+    ) -> None:
         self._database, self._data, self._quotas, self._settings = database, data, quotas, settings
+        self._clock = clock
         self._begun_at = time.time()
 
     def __call__(self) -> float:
-        now = time.time()
+        now = self._clock.now()
         self._quotas.fill_reserve_file()
         if self._settings.job_days:
             old = expiry.discard_old(self._database, self._data, self._settings.job_days, now=now)

@@ -37,6 +37,11 @@ class DataRoot:
         directory.mkdir(mode=PRIVATE_MODE)
 
     @property
+    def clock(self) -> Path:
+        """What the head knows about the machine's clock."""
+        return self.root / "clock.json"
+
+    @property
     def trash(self) -> Path:
         return self.root / "trash"
 

@@ -45,6 +45,10 @@ class TestStatus:
         )
         assert json.loads(pit_command("status", "--json").stdout)["unapproved"] == ["jill", "tom"]
 
+    def test_tells_an_admin_of_a_clock_that_jumped(self, connected: StubHead, pit_command: Pit) -> None:
+        connected.people.notices = ["the clock jumped 400.0 days ahead"]
+        assert pit_command("status").stderr == "pit: the clock jumped 400.0 days ahead\n"
+
     def test_three_parts_with_ages_and_loads(self, connected: StubHead, pit_command: Pit) -> None:
         connected.add_job(190, gpu_percent=87.4, memory_percent=40, request="[2:gtx1070]")
         connected.add_job(191, state="waiting", letters="WAI", title="Second light")

@@ -12,6 +12,7 @@ import pytest
 
 from pit_protocol.durations import DAY_S
 from pit_protocol.states import JobState, Outcome
+from pit_protocol.system.retention_clock import RetentionClock
 from pit_server.background.data_gc import DataGc
 from pit_server.background.purge import Purge
 from pit_server.context import Head
@@ -24,7 +25,7 @@ from tests.support.domain_files import home, names, route, send
 
 
 def tidy(head: Head, **settings: int) -> float:
-    again_s = DataGc(head.database, head.data, head.quotas, replace(head.settings, **settings))()
+    again_s = DataGc(head.database, head.data, head.quotas, replace(head.settings, **settings), head.clock)()
     Purge(head.database, head.data)()
     return again_s
 
@@ -112,6 +113,28 @@ def test_trash_is_deleted_for_good_when_its_time_is_over(head: Head, anna: Perso
     tidy(head, trash_days=30)
     assert list(head.data.trash.iterdir()) == []
     assert anna.post(f"/trash/{gone['id']}/restore").status_code == 404
+
+
+def test_a_clock_that_jumps_ahead_deletes_nothing(head: Head, anna: Person, root: Person) -> None:
+    anna.ok(send(anna, "home", b"x", b"x"))
+    gone = anna.ok(anna.delete(route("home", b"x")))
+    head.clock.now()
+    jumped = RetentionClock(head.data.clock, wall=lambda: time.time() + 400 * DAY_S)
+    settings = replace(head.settings, trash_days=30, job_days=1)
+    DataGc(head.database, head.data, head.quotas, settings, jumped)()
+    assert [entry["id"] for entry in anna.ok(anna.get("/trash"))["trash"]] == [gone["id"]]
+    jumped.accept()  # an admin says that it is right
+    DataGc(head.database, head.data, head.quotas, settings, jumped)()
+    assert anna.ok(anna.get("/trash"))["trash"] == []
+
+
+def test_admins_are_told_of_a_jump(head: Head, anna: Person, root: Person) -> None:
+    assert root.ok(root.get("/status"))["notices"] == []
+    RetentionClock(head.data.clock, wall=lambda: time.time() - 400 * DAY_S).accept()
+    [notice] = root.ok(root.get("/status"))["notices"]
+    assert "jumped 400.0 days ahead: for 3.0 days" in notice
+    assert "`pit-head accept-clock`" in notice
+    assert anna.ok(anna.get("/status"))["notices"] == []
 
 
 def age(head: Head, number: int, days: float) -> None:

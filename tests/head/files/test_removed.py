@@ -49,7 +49,7 @@ def job(head: Head, anna: Person, project: Project, a_node: Callable[..., object
 def restart(head: Head, **settings: int) -> None:
     """What a head does at its start and once a day."""
     trash.reconcile(head.database, head.data)
-    DataGc(head.database, head.data, head.quotas, replace(head.settings, **settings))()
+    DataGc(head.database, head.data, head.quotas, replace(head.settings, **settings), head.clock)()
     Purge(head.database, head.data)()
 
 

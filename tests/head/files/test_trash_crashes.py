@@ -50,7 +50,7 @@ def killed_at(label: str, count: int = 1) -> Iterator[None]:
 def restart(head: Head, **settings: int) -> None:
     """What a head does at its start."""
     trash.reconcile(head.database, head.data)
-    DataGc(head.database, head.data, head.quotas, replace(head.settings, **settings))()
+    DataGc(head.database, head.data, head.quotas, replace(head.settings, **settings), head.clock)()
     Purge(head.database, head.data)()
 
 

@@ -196,6 +196,7 @@ class StubHead:
             **shown,
             "totals": {**totals, "unapproved": len(self.people.unapproved)},
             "unapproved": self.people.unapproved,
+            "notices": self.people.notices,
         }
 
 

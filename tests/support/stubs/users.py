@@ -32,6 +32,7 @@ class People:
     needs_setup: bool = False
     setup_code: str = "blue-tree"
     unapproved: list[str] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
     passwords: dict[str, str] = field(default_factory=dict)
     records: dict[str, dict[str, Json]] = field(
         default_factory=lambda: {"users": {"anna": a_user()}, "groups": {}, "aliases": {}, "nodes": {}}

@@ -2,13 +2,13 @@
 
 import logging
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 
 from pit_protocol.durations import DAY_S
+from pit_protocol.system.retention_clock import RetentionClock
 from pit_protocol.transport.rclone import MountError
 from pit_worker.data.fuse_mounts import FuseMounts
 from pit_worker.data.stage_out import undelivered
@@ -27,6 +27,7 @@ class AttemptDirs:
     def __init__(self, spool: Path, fuse_mounts: FuseMounts) -> None:
         self.node = ""  # its name, known after the first session
         self._folder = spool / ATTEMPTS
+        self._clock = RetentionClock(spool / "clock.json")
         self._fuse_mounts = fuse_mounts
         self._threads = ThreadPool("clear", 1)
         self._locks: dict[Path, threading.Lock] = defaultdict(threading.Lock)  # created by the loop only
@@ -84,7 +85,7 @@ class AttemptDirs:
         self, place: AttemptDir, lock: threading.Lock, deliver: Callable[[AttemptDir], str]
     ) -> None:
         try:
-            if time.time() - place.kept.stat().st_mtime > KEPT_DAYS * DAY_S:
+            if self._clock.now() - place.kept.stat().st_mtime > KEPT_DAYS * DAY_S:
                 log.warning("the data of %s has expired and is deleted", place.path.name)
                 self.settle(place)
             else:

@@ -1,6 +1,7 @@
 """Job directories that are past their retention time."""
 
 import logging
+import time
 
 from sqlalchemy import select
 
@@ -17,7 +18,10 @@ log = logging.getLogger(__name__)
 
 
 def discard_old(database: Database, data: DataRoot, days: int, *, now: float) -> int:
-    """Move directories of old ended jobs to the trash, unless marked `keep`; returns how many."""
+    """Move directories of old ended jobs to the trash, unless marked `keep`; returns how many.
+
+    `now` is for their age. In the trash they count from the wall clock, as everything there.
+    """
     is_old = (
         (Job.state == JobState.ENDED)
         & (Job.since < now - days * DAY_S)
@@ -30,7 +34,7 @@ def discard_old(database: Database, data: DataRoot, days: int, *, now: float) ->
             for each in session.execute(select(Job.id).where(is_old)).scalars()
             if data.job(each).is_dir()
         ]
-        rows = [removed.note(session, f"job:{number}", HEAD, now=now) for number in old]
+        rows = [removed.note(session, f"job:{number}", HEAD, now=time.time()) for number in old]
     return sum(_move(database, data, number, row) for number, row in zip(old, rows, strict=True))
 
 

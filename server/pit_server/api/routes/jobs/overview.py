@@ -1,6 +1,7 @@
 """An overview of all jobs: what `pit status` shows."""
 
 from flask import Blueprint, request
+from msgspec.structs import replace
 
 from pit_protocol.answers.jobs import Status
 from pit_server.api.http.context import head, long_poll, number_argument, wait_argument
@@ -34,6 +35,8 @@ def status() -> Status:
                 most_running=most_running,
                 mine_only=mine,
             )
+        if caller().is_admin and (notice := head().clock.describe()):
+            found = replace(found, notices=[f"{notice}; `pit-head accept-clock` ends this"])
         return found, revision > seen
 
     return long_poll(STATUS, wait_argument(), look)
