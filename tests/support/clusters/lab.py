@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.clusters.local import PIT, Project, Result, eventually
+from tests.support.fork_server import run_pit
 from tests.support.terminal import Terminal
 
 PASSWORD = "correct horse"
@@ -123,17 +124,9 @@ class Person:
         }
 
     def pit(self, *arguments: str, input: str = "", cwd: Path | None = None, **env: str) -> Result:
-        done = subprocess.run(
-            [str(PIT), *arguments],
-            cwd=cwd or self.project.path,
-            env={**self.env, **env},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            input=input,
-        )
-        assert "Traceback" not in done.stderr, done.stderr
-        return Result(done.returncode, done.stdout, done.stderr)
+        done = Result(*run_pit(arguments, cwd or self.project.path, {**self.env, **env}, 120, input))
+        assert "Traceback" not in done.err, done.err
+        return done
 
     def ok(self, *arguments: str, **options: Any) -> str:
         result = self.pit(*arguments, **options)

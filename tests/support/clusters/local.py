@@ -16,6 +16,7 @@ from typing import Any
 import requests
 
 from pit_protocol import API_PREFIX
+from tests.support.fork_server import run_pit
 
 PIT = Path(sys.executable).with_name("pit")
 
@@ -92,17 +93,9 @@ class Cluster:
         return other
 
     def pit(self, *arguments: str, cwd: Path | None = None, timeout: float = 120, **env: str) -> Result:
-        done = subprocess.run(
-            [str(PIT), *arguments],
-            cwd=cwd or self.project.path,
-            env={**self.env, **env},
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            stdin=subprocess.DEVNULL,
-        )
-        assert "Traceback" not in done.stderr, done.stderr
-        return Result(done.returncode, done.stdout, done.stderr)
+        done = Result(*run_pit(arguments, cwd or self.project.path, {**self.env, **env}, timeout))
+        assert "Traceback" not in done.err, done.err
+        return done
 
     def ok(self, *arguments: str, cwd: Path | None = None, **env: str) -> str:
         result = self.pit(*arguments, cwd=cwd, **env)
