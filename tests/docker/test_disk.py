@@ -1,19 +1,36 @@
 """What a container writes outside its job's directory counts, too."""
 
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import docker
 import pytest
 
 from pit_protocol.states import KilledBy
-from tests.docker.conftest import Containers
+from tests.docker.conftest import Containers, add_image, make_tree
 from tests.support.stubs.worker_head import StubHead
 from tests.worker.conftest import Eventually
 
 
-@pytest.mark.parametrize("place", ["/tmp", "$JOB_DIR"])
+@pytest.fixture
+def image_with_volume(engine: docker.DockerClient, tmp_path: Path) -> Iterator[str]:
+    name = f"pit-test-{uuid.uuid4().hex[:8]}:1"
+    folder = make_tree(tmp_path / "image" / "tree")
+    (folder / "scratch").mkdir(mode=0o777)
+    (folder / "scratch").chmod(0o777)
+    add_image(engine, folder, name, changes=["VOLUME /scratch"])
+    yield name
+    engine.images.remove(name, force=True)
+
+
+@pytest.mark.parametrize("place", ["/tmp", "$JOB_DIR", "/scratch"])
 def test_a_container_that_fills_the_disk_is_ended(
-    head: StubHead, containers: Containers, eventually: Eventually, place: str
+    head: StubHead, containers: Containers, eventually: Eventually, image_with_volume: str, place: str
 ):
     containers.start(PIT_WATCH_SPEEDUP="50")
-    containers.run(1, f"head -c 9000000 /dev/zero >{place}/large; sleep 600", disk_mib=5)
+    command = f"head -c 9000000 /dev/zero >{place}/large; sleep 600"
+    containers.run(1, command, disk_mib=5, image=image_with_volume)
     end = eventually(lambda: head.end(1))
     assert (end.killed_by, end.reason) == (
         KilledBy.LIMIT,

@@ -60,6 +60,7 @@ class ContainerInfo:
     finished_at: float | None
     labels: Mapping[str, str]
     upper: str = ""  # the directory of its own layer, if the engine shows it
+    volumes: tuple[str, ...] = ()  # directories of the volumes that its image declares
 
 
 class _ApiClient(docker.APIClient):  # type: ignore[misc]
@@ -219,6 +220,7 @@ def _read_container(body: dict[str, Any]) -> ContainerInfo:
         oom=bool(state.get("OOMKilled")),
         finished_at=_read_time(state["FinishedAt"]),
         upper=((body.get("GraphDriver") or {}).get("Data") or {}).get("UpperDir", ""),
+        volumes=tuple(mount["Source"] for mount in body.get("Mounts") or () if mount["Type"] == "volume"),
         labels=body["Config"].get("Labels") or {},
     )
 

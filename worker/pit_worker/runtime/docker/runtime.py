@@ -188,7 +188,8 @@ class DockerRuntime:
     def list_written_dirs(self, entry: Entry) -> list[Path]:
         record = entry.record()
         found = self._engine.get(record.container) if record else None
-        return [*find_job_dir(entry), *([Path(found.upper)] if found and found.upper else [])]
+        inside = filter(None, (found.upper, *found.volumes)) if found else ()
+        return [*find_job_dir(entry), *map(Path, inside)]
 
     def shut_down(self) -> None:
         self._firewall.remove()
