@@ -39,7 +39,7 @@ def list_batches(
         shown = list(pending.values()) if is_due or not pace.hold_back else []
         if answer.lines or shown:
             yield replace(answer, unfinished=shown)
-        if not answer.lines and (answer.ended or not follow):
+        if not (answer.lines or answer.more) and (answer.ended or not follow):
             return
         if is_due:
             pause_ends = None

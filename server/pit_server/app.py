@@ -25,6 +25,7 @@ from pit_server.background.node_watch import NodeWatch
 from pit_server.background.preparing import Preparing
 from pit_server.background.purge import Purge
 from pit_server.background.scheduling import Scheduling
+from pit_server.cancellation import Cancelled
 from pit_server.context import Head
 from pit_server.dav.app import MOUNT, DavApp
 from pit_server.db import migrate
@@ -133,6 +134,7 @@ def create_app(head: Head) -> Flask:
         app.register_blueprint(blueprint, url_prefix=API_PREFIX + (blueprint.url_prefix or ""))
     app.extensions["pit_traffic"] = make_classifier(app, MOUNT)
     app.register_error_handler(Problem, _problem)
+    app.register_error_handler(Cancelled, lambda cancelled: _problem(cancelled.problem))
     app.register_error_handler(HTTPException, _http_error)
     app.register_error_handler(DBAPIError, _database_error)
     app.register_error_handler(Exception, _bug)

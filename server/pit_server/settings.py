@@ -32,6 +32,8 @@ BOUNDS = {
     "user_held": (1, 1_000),
     "user_transfers": (1, 1_000),
     "user_requests_per_s": (1, 1_000_000),
+    "user_waiting_jobs": (1, 1_000_000_000),
+    "request_timeout_s": (1.0, 86_400.0),
     "prepare_parallel": (1, 1_000),
     "proxies": (0, 10),
     "shm_mib": (1, 1 << 30),
@@ -71,6 +73,8 @@ class Settings:
     user_held: int = 50  # held requests (followed logs, watched lists) of one user at a time
     user_transfers: int = 16  # file transfers of one user at a time
     user_requests_per_s: int = 1000
+    user_waiting_jobs: int = 20_000  # that have not started yet
+    request_timeout_s: float = 300.0  # a request that computes without sending anything ends after that
     git_protocols: str = "https,ssh"  # what the head fetches from
     prepare_parallel: int = 2
     prepare_timeout_s: float = 600.0

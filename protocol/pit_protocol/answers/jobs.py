@@ -135,6 +135,7 @@ class LogBatch(Answer, frozen=True):
     cursor: str  # opaque; the next batch begins there
     ended: bool  # no more lines will come after these
     unfinished: list[LogLine] = field(default_factory=list)  # those that have changed since the cursor
+    more: bool = False  # the next batch is there already
 
 
 class ProcessUsage(Answer, frozen=True):

@@ -24,6 +24,7 @@ from gunicorn import http
 from gunicorn.workers.gthread import ThreadWorker
 
 from pit_protocol.problem import Problem
+from pit_server import cancellation
 from pit_server.connections.inbound import Inbound, Stage
 from pit_server.connections.thread_pools import ThreadPools
 from pit_server.connections.tls_contexts import TlsContexts
@@ -38,6 +39,7 @@ CLIENT_GONE = (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EBADF, errno
 PR_SET_PDEATHSIG = 1
 RETRY_AFTER_S = 2
 UNRESTRICTED = 1_000_000_000
+TOO_SLOW_HINT = "ask for less, or ask an admin to raise `request_timeout_s`"
 
 BUSY = Problem(
     "busy", "the head has too many requests of this kind", f"try again in {RETRY_AFTER_S} s", status=503
@@ -107,7 +109,7 @@ class HeadWorker(ThreadWorker):  # type: ignore[misc]
         request = None
         try:
             request = next(conn.parser)
-            return bool(request) and self._is_kept(conn, self.handle_request(request, conn))
+            return bool(request) and self._is_kept(conn, self._answer(request, conn))
         except (http.errors.NoMoreData, StopIteration, TimeoutError, ssl.SSLError) as error:
             self.log.debug("a client went away: %s", error)
         except OSError as error:
@@ -139,6 +141,11 @@ class HeadWorker(ThreadWorker):  # type: ignore[misc]
     def _cap_keepalive(self, deadline: float) -> None:
         for conn in self._waiting:
             conn.deadline = min(conn.deadline, deadline)
+
+    def _answer(self, request: Any, conn: Inbound) -> bool:
+        most_s = self.wsgi.extensions["pit"].settings.request_timeout_s
+        with cancellation.limited(most_s, partial(cancellation.is_open, conn.sock), TOO_SLOW_HINT):
+            return bool(self.handle_request(request, conn))
 
     def _is_kept(self, conn: Inbound, is_wanted: bool) -> bool:
         return is_wanted and bool(conn.parser.finish_body(deadline=time.monotonic() + DRAIN_S))

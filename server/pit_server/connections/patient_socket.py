@@ -9,6 +9,8 @@ import ssl
 import time
 from typing import Any
 
+from pit_server import cancellation
+
 PATIENCE_S = 30.0
 SLOWEST = 4096  # bytes per second that keep the patience from shrinking
 
@@ -34,12 +36,14 @@ class _Patience:
         began = self._begin(0)
         data: bytes = super().recv(*args)  # type: ignore[misc]
         self._end(began, len(data))
+        cancellation.renew()
         return data
 
     def send(self, data: Any, *args: Any) -> int:
         began = self._begin(len(data))
         sent: int = super().send(data, *args)  # type: ignore[misc]
         self._end(began, sent)
+        cancellation.renew()
         return sent
 
     def _begin(self, size: int) -> float:
@@ -65,6 +69,7 @@ class PatientSocket(_Patience, socket.socket):
         began = self._begin(len(data))
         super().sendall(data, *args)
         self._end(began, len(data))
+        cancellation.renew()
 
 
 class PatientTlsSocket(_Patience, ssl.SSLSocket):

@@ -17,6 +17,7 @@ from wsgidav.request_resolver import RequestResolver
 from wsgidav.wsgidav_app import WsgiDAVApp
 
 from pit_protocol.problem import Problem
+from pit_server.cancellation import Cancelled
 from pit_server.context import Head
 from pit_server.dav import auth
 from pit_server.dav.locks import Locks
@@ -177,6 +178,8 @@ def _explain(error: Exception) -> tuple[Problem, list[tuple[str, str]]]:
     if isinstance(error, DAVError) and error.value not in (500, 501):
         return Problem("dav", error.context_info or _phrase(error.value).lower(), status=error.value), []
     cause = getattr(error, "src_exception", None) or error
+    if isinstance(cause, Cancelled):
+        return cause.problem, []
     if isinstance(cause, (NoMoreData, ConnectionError, TimeoutError)):
         log.info("the client closed the connection: %s", type(cause).__name__)
         return Problem("broken_off", "the client closed the connection", status=400), []

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 MAX_LINE = 16 * 1024  # a longer line is shown in pieces
+LINE_COST = 60  # of a line in an answer, beside its text
+_CONTROL = bytes(set(range(32)) - set(b"\n\r\t"))  # `\u0000` in JSON
+_CONTROL_COST = 5
 
 
 class Span(NamedTuple):
@@ -41,6 +44,12 @@ def split(data: bytes, *, is_last: bool) -> tuple[list[Span], int]:
         return found, last.start
     found.append(last)
     return found, len(data)
+
+
+def cost_of(data: bytes) -> int:
+    """About how many bytes its lines take in an answer."""
+    control = len(data) - len(data.translate(None, _CONTROL))
+    return len(data) + control * _CONTROL_COST + data.count(b"\n") * LINE_COST
 
 
 def is_plain(data: bytes) -> bool:

@@ -10,14 +10,18 @@ import re
 import struct
 import threading
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from pit_server import cancellation
 from pit_server.store.data_root import DataRoot
-from pit_server.store.log_lines import is_plain, split
+from pit_server.store.log_lines import MAX_LINE, cost_of, is_plain, split
 
 STAMP = struct.Struct(">Qd")  # offset, seconds
 BLOCK = 256 * 1024
+STEP = 32 * 1024  # of reading lines: all of them may be empty
+MOST_SCANNED = 64 * 1024 * 1024  # bytes of earlier versions of a line in one answer
 _BREAK = re.compile(rb"\n|\r+(?=[^\r\n])")  # what ends a line, or a version of one
 
 
@@ -34,6 +38,7 @@ class Portion(NamedTuple):
     lines: list[Line]
     unfinished: Line | None  # the last version of the line that has no end yet
     position: int  # where reading continues
+    at: float  # when what is there began to arrive
     is_complete: bool  # there was no more
 
 
@@ -72,23 +77,24 @@ class LogStream:
             return  # a process without output
 
     def read(self, offset: int, limit: int, *, is_final: bool, until: int | None = None) -> Portion:
-        """Lines from `offset` on, of about `limit` bytes; of the first one as much as it takes.
+        """Lines from `offset` on, which take about `limit` bytes in an answer.
 
-        The bytes of earlier versions count, but are not kept. If final, an unterminated last line is a line.
-        `until` hides what is after that offset.
+        The bytes of earlier versions count, but are not kept, so there may be no line at all. If final, an
+        unterminated last line is a line. `until` hides what is after that offset.
         """
         lines: list[Line] = []
-        position, rest, scanned = offset, b"", 0
+        position, rest, scanned, cost = offset, b"", 0, 0
         times = _Times(self._stamps(offset))
         with self._open() as file:
             file.seek(offset)
             is_complete = False
-            while not is_complete and not (lines and scanned >= limit):
-                asked = min(BLOCK, limit)
+            while not is_complete and not (lines and cost >= limit) and scanned < MOST_SCANNED:
+                cancellation.check()
+                asked = min(STEP, limit)
                 if until is not None:
                     asked = min(asked, max(until - position - len(rest), 0))
                 block = file.read(asked)
-                scanned += len(block)
+                scanned, cost = scanned + len(block), cost + cost_of(block)
                 is_complete = len(block) < asked or not asked
                 data = rest + block
                 spans, rest_at = split(data, is_last=is_final and is_complete)
@@ -101,12 +107,16 @@ class LogStream:
         unfinished = None
         if text := rest.rstrip(b"\r"):
             unfinished = Line(times.at(position), text, position, position + len(rest))
-        return Portion(lines, unfinished, position, is_complete)
+        return Portion(lines, unfinished, position, times.at(position), is_complete)
 
     def count(self, limit: int, until: int) -> tuple[int, int]:
-        """How many lines `read` finds up to `until` in steps of `limit`, and the size of their texts."""
+        """How many lines `read` finds up to `until` in steps of `limit`, and the size of their texts.
+
+        With a limit of at most `STEP`: a larger one is several steps for `read`, and one for this.
+        """
         lines = size = position = 0
         while True:
+            cancellation.check()
             block = self.pread(position, min(limit, until - position))
             if len(block) == limit and is_plain(block):  # then its lines need not be looked at one by one
                 length, found = block.rfind(b"\n") + 1, block.count(b"\n")
@@ -126,11 +136,12 @@ class LogStream:
             return file.read(size)
 
     def tail_offset(self, count: int) -> int:
-        """Where the last `count` lines begin."""
+        """Where the last `count` lines begin; an overlong one counts as many as it is shown in."""
         size = position = self.size()
-        found = 0
-        while position > 0:
-            step = min(BLOCK, position)
+        found, first = 0, max(size - count * MAX_LINE, 0)
+        while position > first:
+            cancellation.check()
+            step = min(BLOCK, position - first)
             position -= step
             block = self.pread(position, step)
             # The newline at the end of the stream begins no line.
@@ -140,7 +151,8 @@ class LogStream:
                 if found == count:
                     return position + index + 1
                 index = block.rfind(b"\n", 0, index)
-        return 0
+        # Not in the middle of a character.
+        return first + sum(1 for _ in takewhile(lambda byte: byte & 0xC0 == 0x80, self.pread(first, 3)))
 
     def offset_at(self, time: float) -> int:
         """The offset of the first line that arrived at `time` or later."""
@@ -154,6 +166,7 @@ class LogStream:
         """The start of the first line, or new version of a line, at or after `offset`."""
         position = max(offset - 1, 0)
         while offset > 0 and (block := self.pread(position, BLOCK)):
+            cancellation.check()
             if found := _BREAK.search(block):
                 return position + found.end()
             # A return at the end may be one half of `\r\n`.

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -55,6 +56,22 @@ def test_a_key_used_for_another_job_is_refused(anna: Person) -> None:
 
 def test_two_people_may_use_the_same_key(a_user: Callable[..., Person], anna: Person) -> None:
     assert anna.submit(key="once") != a_user("berta").submit(key="once")
+
+
+def test_a_user_may_have_so_many_jobs_that_have_not_started(
+    head: Head, anna: Person, a_user: Callable[..., Person]
+) -> None:
+    few = create_app(replace(head, settings=replace(head.settings, user_waiting_jobs=2)))
+    person = Person(few, "anna", anna.token)
+    first, key = person.submit(), a_submission(key="second")
+    person.ok(person.post("/jobs", json=key))
+    answer = person.post("/jobs", json=a_submission())
+    assert (answer.status_code, answer.json["code"]) == (429, "too_many_jobs")
+    assert answer.json["message"] == "you have 2 jobs that have not started, and may have 2"
+    assert person.post("/jobs", json=key).status_code == 200  # it has been accepted before
+    assert Person(few, "berta", a_user("berta").token).submit()
+    person.ok(person.stop(first))
+    assert person.submit()
 
 
 def test_the_same_submission_sent_by_many_threads_is_one_job(anna: Person) -> None:

@@ -172,6 +172,7 @@ class StubHead:
             "cursor": str(end),
             "ended": ended,
             "unfinished": [{**line, "unfinished": True} for line in versions.pop(0)] if is_open else [],
+            "more": end < len(lines),
         }
 
     def _list(self, call: Call) -> Answer:

@@ -24,7 +24,7 @@ from pit_server.services.files import domains
 from pit_server.services.files.domains import Place
 from pit_server.store.files import archive, listing
 from pit_server.store.files.domain_files import Domain, Entry, Kind, parse_path
-from pit_server.store.files.file_hashes import digest_of
+from pit_server.store.files.file_hashes import digest_of, turn_of
 from pit_server.traffic import Traffic
 
 
@@ -73,7 +73,7 @@ def read(where: str) -> Response | FileStat | FileHash:  # noqa: ARG001 - taken 
         if "stat" in request.args:
             return FileStat(domain=place.name, **_fields(path, domain.entry(path)))
         if "sha256" in request.args:
-            with domain.open_file(path) as file:
+            with domain.open_file(path) as file, turn_of(caller().user_id or 0):
                 return FileHash(digest_of(file.fileno()), etag_of(file))
         if not {"tar", "glob"} & request.args.keys() and not _is_directory(domain, path):
             if "list" in request.args:

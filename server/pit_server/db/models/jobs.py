@@ -20,11 +20,12 @@ class Job(Base):
         UniqueConstraint("user_id", "submission_key"),
         Index("job_by_state", "state", "id"),
         Index("job_by_since", "state", "since"),
+        Index("job_by_user", "user_id", "state"),
         # A job number is never reused, even after the newest was removed.
         {"sqlite_autoincrement": True},
     )
     id: Mapped[int] = mapped_column(primary_key=True)  # its number
-    user_id: Mapped[int] = mapped_column(ForeignKey("user_account.id"), index=True)
+    user_id: Mapped[int] = mapped_column(ForeignKey("user_account.id"))
     submission_key: Mapped[str]
     body_sha256: Mapped[str]
     title: Mapped[str]

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from msgspec.structs import replace
-from sqlalchemy import insert, literal, select
+from sqlalchemy import func, insert, literal, select
 from sqlalchemy.orm import Session
 
 from pit_grammar import Request, RequestError, parse
@@ -77,6 +77,7 @@ def accept_submission(
                 status=422,
             )
         return known.id, False
+    _check_waiting(session, caller.user_id, settings.user_waiting_jobs)
     continued = None
     if submission.options.continues is not None:
         continued = _find_continued(session, caller, submission.options.continues)
@@ -158,6 +159,21 @@ def _check_possible(session: Session, user_id: int, request: Request, options: J
         for name in request.kinds & meanings.keys():  # use the names from the request
             reason = re.sub(rf"\b{re.escape(meanings[name])}\b", name, reason)
         raise Problem("cannot_be_fulfilled", reason, "`pit show nodes` lists what exists", status=422)
+
+
+def _check_waiting(session: Session, user_id: int, most: int) -> None:
+    """Refuse a job of a user who has too many that have not started."""
+    waiting = select(Job.id).where(
+        Job.user_id == user_id, Job.state.in_((JobState.PREPARING, JobState.WAITING))
+    )
+    found = session.execute(select(func.count()).select_from(waiting.limit(most).subquery())).scalar_one()
+    if found >= most:
+        raise Problem(
+            "too_many_jobs",
+            f"you have {found:,} jobs that have not started, and may have {most:,}",
+            "submit again when some have started, or `pit stop` some",
+            status=429,
+        )
 
 
 def _find_continued(session: Session, caller: Caller, number: int) -> Job:

@@ -21,9 +21,9 @@ from pit_server.store.data_root import DataRoot
 from pit_server.store.log_lines import MAX_LINE
 from pit_server.store.log_stream import Line, LogStream, Portion, preparation_log, process_log
 
-BATCH = 256 * 1024  # bytes of output in one answer, roughly
+BATCH = 512 * 1024  # bytes of one answer, roughly
 MAX_TAIL = 10_000
-TAIL_BYTES = 16 * 1024 * 1024  # of the first answer with a tail; what is longer comes with the next
+TAIL_BYTES = 4 * 1024 * 1024  # of the first answer with a tail; what is longer comes with the next
 HEAD = -1  # key of the head's own lines
 PREPARE = 0  # key of the preparation's stream in a cursor; those of processes are their ids
 
@@ -60,7 +60,11 @@ def read(session: Session, job: Job, data: DataRoot, query: Query, delay: Delay 
     place = _start(sources, query)
     portions = _read_streams(sources, place, query)
     by_source = {key: _of_stream(sources[key], key, portion.lines) for key, portion in portions.items()}
-    incomplete = [by_source[key][-1].at for key, portion in portions.items() if not portion.is_complete]
+    incomplete = [
+        by_source[key][-1].at if portion.lines else portion.at
+        for key, portion in portions.items()
+        if not portion.is_complete
+    ]
     cut = min(incomplete, default=None)  # up to then, the lines of all streams are here
     lines = [line for lines in by_source.values() for line in lines]
     if not query.process:
@@ -86,6 +90,7 @@ def read(session: Session, job: Job, data: DataRoot, query: Query, delay: Delay 
         cursor=render_cursor(Cursor(event_id, offsets, seen)) + delay_lines.render_told(told),
         ended=job.state == JobState.ENDED and cut is None,
         unfinished=unfinished,
+        more=cut is not None,
     )
 
 

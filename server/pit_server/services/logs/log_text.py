@@ -15,7 +15,7 @@ from pit_server.db.models import Job
 from pit_server.services.logs.log_merge import BATCH, list_events, list_processes, list_sources
 from pit_server.store.data_root import DataRoot
 from pit_server.store.log_lines import MAX_LINE
-from pit_server.store.log_stream import LogStream
+from pit_server.store.log_stream import STEP, LogStream
 
 TIME_BYTES = len("[2026-11-17 19:57:55Z] ")
 
@@ -35,7 +35,7 @@ class LogText:
         processes = list_processes(session, job)
         sources = list_sources(job, data, processes, "").values()
         self._parts = [_Part(_mark(s.name), s.stream, s.stream.size()) for s in sources]
-        self._limit = max(BATCH // len(self._parts), MAX_LINE)
+        self._limit = min(max(BATCH // len(self._parts), MAX_LINE), STEP)
         self._head = [
             (line.at, _mark(line.source), line.text.encode(errors="replace"))
             for line in list_events(session, job, data, processes, 0)

@@ -16,6 +16,7 @@ from pathlib import Path
 from pit_protocol.problem import Problem
 from pit_protocol.transport.tar_reader import DIRECTORY, FILE, LINK, Member
 from pit_protocol.transport.tar_writer import ended, header, padding, sealed
+from pit_server import cancellation
 from pit_server.store.files.domain_files import Domain, is_part, names_in, target_of
 
 BLOCK = 256 * 1024
@@ -90,6 +91,7 @@ def _selected(domain: Domain, path: str, names: Iterable[str]) -> Iterator[bytes
     at_hand, place = "", -1  # the last directory: files of one directory come in sequence
     try:
         for name in names:
+            cancellation.check()
             above, _, last = name.rpartition("/")
             with suppress(Problem, FileNotFoundError):
                 if place < 0 or above != at_hand:
@@ -111,6 +113,7 @@ def _directory(root: int, name: str) -> Iterator[bytes]:
     stack = [(root, name, iter(names_in(root)))]
     try:
         while stack:
+            cancellation.check()
             directory, path, entries = stack[-1]
             entry = next(entries, None)
             if entry is None:
@@ -160,6 +163,7 @@ def _entry(directory: int, entry: str, path: str) -> Generator[bytes, None, int 
 def _content(descriptor: int, size: int) -> Iterator[bytes]:
     left = size
     while left:
+        cancellation.check()  # compressed, 8 TB of zeros are a few GB to send
         # A file that shrinks is filled up with zeros: its size is in the header already.
         data = os.read(descriptor, min(BLOCK, left)) or b"\0" * min(BLOCK, left)
         left -= len(data)

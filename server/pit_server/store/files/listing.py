@@ -2,95 +2,101 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from fnmatch import translate
+from itertools import groupby
 
 from pit_protocol.problem import Problem
+from pit_server import cancellation
 from pit_server.store.files.domain_files import DIRECTORY, Domain, Entry, Kind, entry_at, is_part, names_in
 
 ANY_DEPTH = "**"
 LONGEST_PATTERN = 1000
 _BELOW = DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
+# The parts of a pattern that may match the names in a directory, as indexes.
+Places = frozenset[int]
+# Whether to list a name in a directory with these places, and the places for what is below it, if any.
+Step = Callable[[str, Places], tuple[bool, Places]]
+_ANYWHERE: Places = frozenset([0])
+
 
 def walk(domain: Domain, path: str, *, recursive: bool = False) -> Iterator[tuple[str, Entry]]:
     """Entries with their paths below `path`; directories before what is in them."""
+    below: Places = _ANYWHERE if recursive else frozenset()
     with domain.directory(path) as root:
-        yield from _walk(root, "", recursive=recursive)
+        yield from _walk(root, _ANYWHERE, lambda _name, _places: (True, below))
 
 
 def match(domain: Domain, path: str, pattern: str) -> Iterator[tuple[str, Entry]]:
     """Entries below `path` that match `*.bin`, `run-?/loss`, `**/*.txt`; links are not followed."""
     if len(pattern) > LONGEST_PATTERN or ".." in pattern.split("/"):
         raise Problem("bad_glob", "that pattern is too long, or leads elsewhere", status=422)
-    parts = [part for part in pattern.split("/") if part]
+    step = _Pattern([part for part in pattern.split("/") if part])
     with domain.directory(path) as root:
-        yield from _match(root, "", parts)
+        yield from _walk(root, step.start, step)
 
 
-def _walk(directory: int, prefix: str, *, recursive: bool) -> Iterator[tuple[str, Entry]]:
-    stack = [(os.dup(directory), prefix, iter(names_in(directory)))]
+def _walk(root: int, places: Places, step: Step) -> Iterator[tuple[str, Entry]]:
+    """Visit each entry once; with an explicit stack, because a job may nest as deep as it likes."""
+    stack = [(os.dup(root), "", iter(names_in(root)), places)]
     try:
         while stack:
-            place, above, names = stack[-1]
+            cancellation.check()
+            directory, above, names, places = stack[-1]
             name = next(names, None)
             if name is None:
                 os.close(stack.pop()[0])
                 continue
             if is_part(name):
                 continue
+            is_listed, below = step(name, places)
+            if not (is_listed or below):
+                continue
             try:
-                entry = entry_at(place, name)
+                entry = entry_at(directory, name)
             except FileNotFoundError:
                 continue  # gone since
-            yield above + name, entry
-            if recursive and entry.kind is Kind.DIRECTORY:
+            if is_listed:
+                yield above + name, entry
+            if below and entry.kind is Kind.DIRECTORY:
                 # Gone, replaced or not readable.
                 with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-                    below = os.open(name, _BELOW, dir_fd=place)
-                    stack.append((below, f"{above}{name}/", iter(names_in(below))))
+                    opened = os.open(name, _BELOW, dir_fd=directory)
+                    stack.append((opened, f"{above}{name}/", iter(names_in(opened)), below))
     finally:
-        for place, _, _ in stack:
-            os.close(place)
+        for directory, *_ in stack:
+            os.close(directory)
 
 
-def _match(directory: int, prefix: str, parts: list[str]) -> Iterator[tuple[str, Entry]]:
-    part, *rest = parts
-    if part == ANY_DEPTH:
-        yield from _match_below(directory, prefix, rest)
-        return
+class _Pattern:
+    """Matches all parts at once, so that a tree is walked once, whatever the pattern."""
+
+    def __init__(self, parts: list[str]) -> None:
+        # `**/**` means `**`.
+        single = [part for part, same in groupby(parts) for part in ([part] if part == ANY_DEPTH else same)]
+        self._fits = [None if part == ANY_DEPTH else _compile(part) for part in single]
+        self.start = self._with_skipped([0])
+
+    def __call__(self, name: str, places: Places) -> tuple[bool, Places]:
+        fitting = {index for index in places if self._matches(index, name)}
+        # After `**` comes the same again.
+        following = [index if self._fits[index] is None else index + 1 for index in fitting]
+        return len(self._fits) - 1 in fitting, self._with_skipped(following)
+
+    def _matches(self, index: int, name: str) -> bool:
+        fits = self._fits[index]
+        return fits is None or fits(name)
+
+    def _with_skipped(self, indexes: list[int]) -> Places:
+        """Also the part after `**`, which may stand for no directory at all."""
+        last = len(self._fits) - 1
+        after = [index + 1 for index in indexes if index < last and self._fits[index] is None]
+        return frozenset(index for index in (*indexes, *after) if index <= last)
+
+
+def _compile(part: str) -> Callable[[str], bool]:
     fits = re.compile(translate(part)).match
-    for name in names_in(directory):
-        # As in a shell, a pattern matches hidden files only if it starts with a dot.
-        if is_part(name) or not fits(name) or (name.startswith(".") and not part.startswith(".")):
-            continue
-        with suppress(FileNotFoundError, NotADirectoryError):
-            if not rest:
-                yield prefix + name, entry_at(directory, name)
-            else:
-                yield from _match_in(directory, name, prefix, rest)
-
-
-def _match_below(directory: int, prefix: str, rest: list[str]) -> Iterator[tuple[str, Entry]]:
-    """In this directory and in all below it."""
-    if not rest:
-        yield from _walk(directory, prefix, recursive=True)
-        return
-    yield from _match(directory, prefix, rest)
-    for path, entry in _walk(directory, "", recursive=True):
-        if entry.kind is Kind.DIRECTORY:
-            with suppress(FileNotFoundError, NotADirectoryError):
-                yield from _match_in(directory, path, prefix, rest)
-
-
-def _match_in(directory: int, path: str, prefix: str, rest: list[str]) -> Iterator[tuple[str, Entry]]:
-    place = os.dup(directory)
-    try:
-        for name in path.split("/"):
-            below = os.open(name, _BELOW, dir_fd=place)
-            os.close(place)
-            place = below
-        yield from _match(place, f"{prefix}{path}/", rest)
-    finally:
-        os.close(place)
+    # As in a shell, a pattern matches hidden files only if it starts with a dot.
+    return lambda name: bool(fits(name)) and (part.startswith(".") or not name.startswith("."))

@@ -6,11 +6,13 @@ import resource
 import signal
 import subprocess
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import IO
+
+from pit_server.cancellation import Watch
 
 CONFIG = (
     "core.hooksPath=/dev/null",
@@ -95,13 +97,14 @@ class Git:
             errors = stack.enter_context(tempfile.TemporaryFile())
             process = self._start(arguments, source, errors, env)
             stack.callback(_finish, process)
-            timeout = _Timeout(process, self.timeout_s)
-            stack.callback(timeout.cancel)
+            watch = Watch(partial(_kill, process), self.timeout_s)
+            stack.callback(watch.end)
             assert process.stdout is not None  # noqa: S101 - a pipe
             while block := process.stdout.read1(BLOCK):  # type: ignore[attr-defined]
                 yield block
             process.wait()
-            self._check_result(arguments[0], process.returncode, _tail(errors), is_late=timeout.has_fired)
+            watch.check()
+            self._check_result(arguments[0], process.returncode, _tail(errors), is_late=watch.is_late)
 
     def has(self, *names: str) -> bool:
         """Whether all these objects exist."""
@@ -181,24 +184,6 @@ def _given(stdin: Path | None, text: str) -> Iterator[IO[bytes]]:
         source.write(os.fsencode(text))
         source.seek(0)
         yield source
-
-
-class _Timeout:
-    """Kills a process that takes too long, and remembers that it did."""
-
-    def __init__(self, process: subprocess.Popen[bytes], after_s: float) -> None:
-        self.has_fired = False
-        self._process = process
-        self._timer = threading.Timer(after_s, self._fire)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def cancel(self) -> None:
-        self._timer.cancel()
-
-    def _fire(self) -> None:
-        self.has_fired = True
-        _kill(self._process)
 
 
 def _finish(process: subprocess.Popen[bytes]) -> None:

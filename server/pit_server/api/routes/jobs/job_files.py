@@ -37,7 +37,7 @@ def log(number: int) -> LogBatch:
             job = jobs.find(session, caller(), number)
             delay = delays.find_all(session, caller(), [job], head().delay_facts).get(number)
             batch = log_merge.read(session, job, head().data, query, delay)
-        return batch, bool(batch.lines or batch.unfinished) or batch.ended
+        return batch, bool(batch.lines or batch.unfinished) or batch.ended or batch.more
 
     return long_poll(job_topic(number), wait_argument(), look)
 
