@@ -46,6 +46,7 @@ format: $(VENV)/.ready
 
 docs: $(VENV)/.ready
 	$(BIN)/python -m tests.support.job_options_page
+	$(BIN)/python -m tests.support.threats.pages
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m bench

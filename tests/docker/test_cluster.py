@@ -181,6 +181,7 @@ def test_a_container_is_adopted_after_its_worker_was_killed(lab: Lab, root: Pers
     assert [p["exit_code"] for p in root.json("show", number)["processes"]] == [3]
 
 
+@pytest.mark.threat("F12")
 def test_a_job_whose_node_is_dead_and_cut_off_ends_there_and_is_lost(
     tmp_path: Path, image: str, engine: docker.DockerClient
 ) -> None:

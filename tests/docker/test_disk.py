@@ -25,6 +25,7 @@ def image_with_volume(engine: docker.DockerClient, tmp_path: Path) -> Iterator[s
 
 
 @pytest.mark.parametrize("place", ["/tmp", "$JOB_DIR", "/scratch"])
+@pytest.mark.threat("S43", "F28")
 def test_a_container_that_fills_the_disk_is_ended(
     head: StubHead, containers: Containers, eventually: Eventually, image_with_volume: str, place: str
 ):

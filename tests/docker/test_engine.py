@@ -42,6 +42,7 @@ def theirs(own: OwnEngine, head: StubHead, tmp_path: Path, own_root: Path) -> It
 
 
 @pytest.mark.parametrize("own", [(("--live-restore",), False)], indirect=True)
+@pytest.mark.threat("F13")
 def test_with_live_restore_a_killed_engine_changes_nothing(
     head: StubHead, theirs: Containers, own: OwnEngine, eventually: Eventually, own_root: Path
 ):
@@ -67,6 +68,7 @@ def test_with_live_restore_a_killed_engine_changes_nothing(
     eventually(lambda: theirs.left() == [])
 
 
+@pytest.mark.threat("F14")
 def test_without_live_restore_the_restart_of_the_engine_is_the_reason(
     head: StubHead, theirs: Containers, own: OwnEngine, eventually: Eventually
 ):
@@ -82,6 +84,7 @@ def test_without_live_restore_the_restart_of_the_engine_is_the_reason(
     eventually(lambda: theirs.left() == [])
 
 
+@pytest.mark.threat("F15")
 def test_a_frozen_engine_delays_neither_beats_nor_signals(
     head: StubHead, theirs: Containers, own: OwnEngine, eventually: Eventually
 ):
@@ -105,6 +108,7 @@ def test_a_frozen_engine_delays_neither_beats_nor_signals(
 
 
 @pytest.mark.parametrize("own", [((), True)], indirect=True)
+@pytest.mark.threat("S38", "S39")
 def test_a_process_sees_the_gpus_it_was_given_and_no_others(
     head: StubHead, theirs: Containers, own: OwnEngine, eventually: Eventually
 ):
@@ -146,6 +150,7 @@ def test_gpus_are_not_offered_while_the_engine_has_no_toolkit(
 
 
 @pytest.mark.parametrize("own", [(("--live-restore",), False)], indirect=True)
+@pytest.mark.threat("F15")
 def test_an_engine_that_goes_away_is_reported_and_so_is_what_waits_for_it(
     head: StubHead, theirs: Containers, own: OwnEngine, eventually: Eventually
 ):

@@ -102,6 +102,7 @@ def test_always_pulls_the_registrys_present_image(
     eventually(lambda: containers.left() == [])
 
 
+@pytest.mark.threat("F38")
 def test_a_failed_pull_is_a_sentence_and_others_start_meanwhile(
     head: StubHead, containers: Containers, eventually: Eventually, registry: Registry
 ):

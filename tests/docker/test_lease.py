@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from pit_protocol.states import KilledBy
 from tests.docker.conftest import Containers
 from tests.support.stubs.worker_head import StubHead
@@ -10,6 +12,7 @@ from tests.worker.conftest import Eventually
 READY = "echo ready; until [ -e $JOB_DIR/go ]; do sleep 0.05; done"
 
 
+@pytest.mark.threat("F12")
 def test_containers_whose_worker_is_gone_end_with_their_lease(
     head: StubHead, containers: Containers, eventually: Eventually
 ):

@@ -19,6 +19,7 @@ LABELS = [
 ]  # fmt: skip
 
 
+@pytest.mark.threat("F09")
 def test_a_running_container_is_adopted_with_no_gap_in_its_log(
     head: StubHead, containers: Containers, eventually: Eventually, own_root: Path
 ):
@@ -39,6 +40,7 @@ def test_a_running_container_is_adopted_with_no_gap_in_its_log(
     eventually(lambda: containers.left() == [])
 
 
+@pytest.mark.threat("F10")
 def test_an_end_while_the_worker_is_down_is_reported_correctly(
     head: StubHead, containers: Containers, eventually: Eventually, own_root: Path
 ):
@@ -56,6 +58,7 @@ def test_an_end_while_the_worker_is_down_is_reported_correctly(
 
 
 @pytest.mark.parametrize("label", LABELS)
+@pytest.mark.threat("F08", "F11")
 def test_user_code_runs_once_though_the_worker_crashes(
     head: StubHead, containers: Containers, eventually: Eventually, own_root: Path, label: str
 ):
@@ -71,6 +74,7 @@ def test_user_code_runs_once_though_the_worker_crashes(
     eventually(lambda: {path.name for path in containers.spool.iterdir()} <= left)
 
 
+@pytest.mark.threat("F36")
 def test_a_stop_is_carried_out_though_the_worker_crashes_during_it(
     head: StubHead, containers: Containers, eventually: Eventually
 ):
@@ -84,6 +88,7 @@ def test_a_stop_is_carried_out_though_the_worker_crashes_during_it(
     assert (end.signal, end.killed_by) == (15, KilledBy.USER)
 
 
+@pytest.mark.threat("F08")
 def test_orphans_of_this_spool_are_removed_and_nothing_else(
     head: StubHead, containers: Containers, eventually: Eventually
 ):
@@ -114,6 +119,7 @@ def test_a_foreign_container_of_the_same_name_is_not_touched(
     assert containers.inspect(1)["State"]["Running"]
 
 
+@pytest.mark.threat("F22")
 def test_a_reboot_is_detected_by_the_boot_id(head: StubHead, containers: Containers, eventually: Eventually):
     first = containers.start(PIT_WORKER_BOOT_ID="monday")
     containers.run(1, "echo ready; sleep 1000")

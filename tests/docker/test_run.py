@@ -128,6 +128,7 @@ def test_it_is_starting_until_its_container_runs(
     eventually(lambda: head.end(1))
 
 
+@pytest.mark.threat("F31")
 def test_a_flood_of_output_arrives_whole(head: StubHead, containers: Containers, eventually: Eventually):
     containers.run(1, "yes 0123456789abcdef | head -c 104857600; echo; echo end")
     eventually(lambda: head.end(1), 90)

@@ -28,6 +28,7 @@ def test_a_trap_has_its_grace_and_gets_the_signal_once(
     assert (end.exit_code, end.killed_by) == (3, KilledBy.JOB)
 
 
+@pytest.mark.threat("F36")
 def test_a_daemonised_child_is_signalled_too(head: StubHead, containers: Containers, eventually: Eventually):
     child = 'trap "echo child told; exit" TERM; echo ready; while :; do sleep 0.05; done'
     containers.run(
@@ -39,6 +40,7 @@ def test_a_daemonised_child_is_signalled_too(head: StubHead, containers: Contain
     assert "child told\n" in head.log(1)
 
 
+@pytest.mark.threat("F36")
 def test_a_process_that_ignores_sigterm_is_killed_after_its_grace(
     head: StubHead, containers: Containers, eventually: Eventually
 ):
@@ -51,6 +53,7 @@ def test_a_process_that_ignores_sigterm_is_killed_after_its_grace(
     eventually(lambda: containers.left() == [])
 
 
+@pytest.mark.threat("F36")
 def test_a_process_that_outlives_sigkill_is_a_trouble_of_its_node_until_it_ends(
     head: StubHead, containers: Containers, eventually: Eventually, worker: subprocess.Popen[str]
 ):

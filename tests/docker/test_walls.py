@@ -32,6 +32,7 @@ def hostile(engine: docker.DockerClient, tree: Path) -> Iterator[str]:
     engine.images.remove(name, force=True)
 
 
+@pytest.mark.threat("S37")
 def test_an_images_own_options_have_no_effect(
     head: StubHead, containers: Containers, eventually: Eventually, hostile: str, own_root: Path
 ):
@@ -46,6 +47,7 @@ def test_an_images_own_options_have_no_effect(
     eventually(lambda: containers.left() == [])
 
 
+@pytest.mark.threat("S37", "S39")
 def test_a_user_cannot_ask_the_driver_for_other_gpus(
     head: StubHead, containers: Containers, eventually: Eventually
 ):
@@ -54,6 +56,7 @@ def test_a_user_cannot_ask_the_driver_for_other_gpus(
     assert head.log(1) == "void\n"
 
 
+@pytest.mark.threat("S38", "S44")
 def test_no_capabilities_and_no_new_privileges(
     head: StubHead, containers: Containers, eventually: Eventually
 ):
@@ -67,6 +70,7 @@ def test_no_capabilities_and_no_new_privileges(
     assert "namespace\n" not in head.log(1)
 
 
+@pytest.mark.threat("S16")
 def test_shared_data_is_read_only_even_for_root_and_what_is_mounted_below_too(
     head: StubHead, containers: Containers, eventually: Eventually, own_root: Path
 ):
@@ -86,6 +90,7 @@ def test_shared_data_is_read_only_even_for_root_and_what_is_mounted_below_too(
         os.system(f"umount {own_root}/shared/set")
 
 
+@pytest.mark.threat("S52")
 def test_a_root_that_became_a_link_is_refused(
     head: StubHead, containers: Containers, eventually: Eventually, own_root: Path
 ):
@@ -115,6 +120,7 @@ def test_reading_all_files_does_not_block_on_the_output_pipe(
     assert head.log(1).endswith("over\nagain\n")
 
 
+@pytest.mark.threat("S41")
 def test_a_fork_bomb_stays_inside(head: StubHead, containers: Containers, eventually: Eventually):
     containers.run(1, "bomb() { bomb | bomb & }; bomb; sleep 2; echo alive", pids=40)
     beats = len(head.spoken)
@@ -124,6 +130,7 @@ def test_a_fork_bomb_stays_inside(head: StubHead, containers: Containers, eventu
     assert len(head.spoken) > beats
 
 
+@pytest.mark.threat("S42", "F35")
 def test_running_out_of_memory_ends_the_command_and_is_reported(
     head: StubHead, containers: Containers, eventually: Eventually
 ):
@@ -132,6 +139,7 @@ def test_running_out_of_memory_ends_the_command_and_is_reported(
     assert (end.exit_code, end.signal, end.oom, end.killed_by) == (137, 9, True, None)
 
 
+@pytest.mark.threat("S42", "F35")
 def test_a_child_out_of_memory_does_not_change_the_exit_code(
     head: StubHead, containers: Containers, eventually: Eventually
 ):
@@ -141,6 +149,7 @@ def test_a_child_out_of_memory_does_not_change_the_exit_code(
     assert "137" in head.log(1)
 
 
+@pytest.mark.threat("S43")
 def test_limits_are_those_of_the_request(
     head: StubHead, containers: Containers, eventually: Eventually, own_root: Path
 ):

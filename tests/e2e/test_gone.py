@@ -43,6 +43,7 @@ def is_ended(root: Person, number: int) -> Callable[[], bool]:  # noqa: F811
 
 
 @pytest.mark.parametrize("lab", ["2"], indirect=True)
+@pytest.mark.threat("F17")
 def test_what_ran_on_a_dead_machine_is_lost_in_time_and_the_rest_of_its_job_is_stopped(
     lab: Lab, root: Person, tmp_path: Path  # noqa: F811
 ) -> None:  # fmt: skip
@@ -67,6 +68,7 @@ def test_what_ran_on_a_dead_machine_is_lost_in_time_and_the_rest_of_its_job_is_s
 
 
 @pytest.mark.parametrize("data", [BOUND, REMOTE])
+@pytest.mark.threat("F17")
 def test_a_machine_that_an_admin_gave_up_is_told_to_stop_when_it_returns(
     lab: Lab, root: Person, tmp_path: Path, data: str  # noqa: F811
 ) -> None:  # fmt: skip

@@ -34,6 +34,7 @@ def check(cluster: Cluster, number: int, ledger: Path) -> None:
 
 @pytest.mark.parametrize("victim", ["head", "worker"])
 @pytest.mark.parametrize("moment", ["at once", "when it runs"])
+@pytest.mark.threat("F04", "F09")
 def test_killed_and_started_again(cluster: Cluster, tmp_path: Path, victim: str, moment: str) -> None:
     ledger = tmp_path / "ledger"
     number = cluster.run(script(ledger), "2:[]")
@@ -44,6 +45,7 @@ def test_killed_and_started_again(cluster: Cluster, tmp_path: Path, victim: str,
     check(cluster, number, ledger)
 
 
+@pytest.mark.threat("F10")
 def test_both_killed_while_the_job_ends_meanwhile(cluster: Cluster, tmp_path: Path) -> None:
     ledger = tmp_path / "ledger"
     number = cluster.run(script(ledger, code=5), "2:[]")
@@ -58,6 +60,7 @@ def test_both_killed_while_the_job_ends_meanwhile(cluster: Cluster, tmp_path: Pa
     assert cluster.ok("log", str(number), "--process", "0.1").count("line") == 10
 
 
+@pytest.mark.threat("F04", "F08")
 def test_killed_at_random_moments_from_submission_to_end(cluster: Cluster, tmp_path: Path) -> None:
     seed = random.randrange(1_000_000)
     print("seed", seed)
@@ -83,6 +86,7 @@ def test_a_submission_repeated_after_a_lost_answer_is_one_job(cluster: Cluster) 
     assert cluster.json("status")["totals"] == {"running": 0, "waiting": 0, "done": 0, "unapproved": 0}
 
 
+@pytest.mark.threat("F24")
 def test_a_second_head_on_the_same_database_refuses_to_start(shared_cluster: Cluster) -> None:
     home = str(shared_cluster.home / "head")
     command = [sys.executable, "-m", "pit_server", "serve", "--home", home, "--bind", "127.0.0.1:0"]

@@ -141,6 +141,7 @@ def test_a_machine_can_be_drained_and_removed(lab: Lab, root: Person) -> None:
     eventually(lambda: "refuses this node's token" in lab.console())
 
 
+@pytest.mark.threat("S19", "F24")
 def test_a_second_worker_with_the_same_identity_fences_the_first(lab: Lab, root: Person) -> None:
     config = lab.join(root.ok("add", "node:n0"), "n0")
     first = lab.start_worker(config)
@@ -155,6 +156,7 @@ def test_a_second_worker_with_the_same_identity_fences_the_first(lab: Lab, root:
     root.ok("wait", str(root.run("true")))
 
 
+@pytest.mark.threat("S56")
 def test_a_foreign_projects_head_gets_no_token(lab: Lab, root: Person, tmp_path: Path) -> None:
     (tmp_path / "evil").mkdir()
     evil = Lab(tmp_path / "evil")

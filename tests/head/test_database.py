@@ -53,6 +53,7 @@ def test_the_migrations_make_exactly_the_tables_of_the_models(head: Head) -> Non
         assert compare_metadata(context, Base.metadata) == []
 
 
+@pytest.mark.threat("F41")
 def test_an_older_head_refuses_a_newer_database_in_one_sentence(head: Head, settings: Settings) -> None:
     with head.database.exclusive() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
@@ -76,6 +77,7 @@ def test_partial_indexes_are_partial(head: Head) -> None:
         assert [key for key in where if key.endswith("_where")], where
 
 
+@pytest.mark.threat("F41")
 def test_a_database_of_the_first_version_migrates_with_all_rows(tmp_path: Path, postgres: Postgres) -> None:
     postgres.create("migrated")
     for url in (f"sqlite:///{tmp_path / 'old.db'}", postgres.url("migrated")):
@@ -168,6 +170,7 @@ def release(held: Any) -> None:
         held.close()
 
 
+@pytest.mark.threat("F24")
 def test_a_second_head_on_the_same_database_is_refused_until_the_first_is_killed(
     url: str, short_timeout: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

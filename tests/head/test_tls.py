@@ -72,6 +72,7 @@ def test_a_url_that_is_set_later_gets_into_the_certificate_and_the_pin_stays(set
     assert files.certificate.read_text() == after  # once
 
 
+@pytest.mark.threat("F43")
 def test_a_certificate_that_expires_soon_is_renewed_with_its_key(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ):
@@ -275,6 +276,7 @@ def test_plain_http_is_answered_with_a_hint_to_https(serving: Serving):
     assert "Traceback" not in serving.log() and "Invalid request" not in serving.log()
 
 
+@pytest.mark.threat("S59")
 def test_a_silent_or_incomplete_request_blocks_nobody(serving: Serving):
     idle = [serving.connect() for _ in range(20)]
     for connection in idle[10:]:
@@ -314,6 +316,7 @@ def test_a_client_that_checks_strictly_accepts_the_certificate(serving: Serving,
         assert secure.recv(15) == b"HTTP/1.1 200 OK"
 
 
+@pytest.mark.threat("S57")
 def test_old_tls_is_refused(serving: Serving):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False

@@ -42,6 +42,7 @@ def run(head: StubHead, command: str, process: int = 1) -> None:
     ],
     ids=["one large", "many empty"],
 )
+@pytest.mark.threat("S43")
 def test_a_process_that_uses_more_disk_than_it_may_is_ended(
     head: StubHead, workers: Workers, eventually: Eventually, command: str
 ):
@@ -63,6 +64,7 @@ def test_a_process_below_its_disk_limit_keeps_running(
     assert (end.exit_code, end.killed_by, end.reason) == (4, None, "")
 
 
+@pytest.mark.threat("F28")
 def test_a_node_without_space_takes_no_new_processes_until_there_is_some(
     head: StubHead, workers: Workers, eventually: Eventually, small_disk: Path
 ):
@@ -87,6 +89,7 @@ def test_the_first_beat_of_a_worker_on_a_full_disk_does_not_say_that_all_is_well
     assert "" not in [beat.trouble for beat in head.spoken]
 
 
+@pytest.mark.threat("F28")
 def test_a_full_disk_is_the_reason_if_the_exit_code_cannot_be_saved(
     head: StubHead, workers: Workers, eventually: Eventually, small_disk: Path
 ):

@@ -149,6 +149,7 @@ def test_a_broken_upload_goes_on_where_it_was(
     ]
 
 
+@pytest.mark.threat("F02")
 def test_a_lost_answer_makes_no_second_job(connected: StubHead, checkout: Path, pit_command: Pit) -> None:
     (checkout / "new.txt").write_text("new\n")
     connected.misbehave("POST", "/jobs", drop, drop)

@@ -52,6 +52,7 @@ def test_a_head_is_known_by_its_certificate(
     assert secure_head.calls[-1].authorization == f"Bearer {TOKEN}"
 
 
+@pytest.mark.threat("F43")
 def test_a_new_certificate_with_the_known_key_is_accepted(
     certificate: Certificate, home: Path, tmp_path: Path, pit_command: Pit
 ) -> None:
@@ -70,6 +71,7 @@ def test_a_token_that_pit_0_1_stored_is_found(
     assert pit_command("status").exit_code == 0
 
 
+@pytest.mark.threat("F43")
 def test_of_two_known_certificates_either_will_do(
     secure_head: StubHead, certificate: Certificate, home: Path, pit_command: Pit
 ) -> None:
@@ -100,6 +102,7 @@ def test_no_proxy_and_no_ca_of_the_environment_comes_between(
     assert pit_command("status").exit_code == 0
 
 
+@pytest.mark.threat("S57")
 def test_another_certificate(secure_head: StubHead, home: Path, pit_command: Pit, terminal: None) -> None:
     know(home, secure_head.url, a_certificate())
     assert "does not prove to be the one" in refused(secure_head, pit_command)
@@ -121,6 +124,7 @@ def test_a_certificate_that_the_known_one_has_signed(
         assert refused(stub, pit_command).endswith("it is not the certificate that is known")
 
 
+@pytest.mark.threat("S57", "F43")
 def test_an_expired_certificate(home: Path, tmp_path: Path, pit_command: Pit, terminal: None) -> None:
     expired = a_certificate(days=-1)
     with Server(expired.serving(tmp_path)) as stub:
@@ -176,6 +180,7 @@ def test_plain_http_beyond_this_machine(home: Path, pit_command: Pit, terminal: 
     assert "would show your token to everyone on the way" in result.stderr
 
 
+@pytest.mark.threat("S57")
 def test_tls_1_1(
     certificate: Certificate, home: Path, tmp_path: Path, pit_command: Pit, terminal: None
 ) -> None:

@@ -29,6 +29,7 @@ def write(checkout: Path, url: str, *certificates: Certificate) -> Path:
     return path
 
 
+@pytest.mark.threat("S56")
 def test_a_foreign_projects_head_gets_nothing_and_pit_trust_is_named(
     known: StubHead, checkout: Path, pit_command: Pit, terminal: None
 ) -> None:

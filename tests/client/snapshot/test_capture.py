@@ -190,6 +190,7 @@ SECRETS = ("deep/.env", ".env.local", "id_rsa", "server.pem", "deep/API.KEY")
 
 
 class TestSecrets:
+    @pytest.mark.threat("S58")
     def test_untracked_secrets_are_left_out_and_listed(self, checkout: Path, tmp_path: Path) -> None:
         self.write(checkout)
         worktree = take_snapshot(checkout, tmp_path)
@@ -202,6 +203,7 @@ class TestSecrets:
         )
         assert worktree.notes[1] == "including 1 untracked file (9 bytes)"
 
+    @pytest.mark.threat("S58")
     def test_left_out_secrets_are_not_in_the_pack(self, checkout: Path, tmp_path: Path) -> None:
         self.write(checkout)
         (checkout / ".env.example").unlink()
@@ -209,6 +211,7 @@ class TestSecrets:
         blob = git(checkout, "hash-object", "id_rsa")
         assert blob not in worktree.objects(OfferAnswer(False, None))
 
+    @pytest.mark.threat("S58")
     def test_tracked_and_included_secrets_are_sent(self, checkout: Path, tmp_path: Path) -> None:
         self.write(checkout)
         git(checkout, "add", "-f", "id_rsa")

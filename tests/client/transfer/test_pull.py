@@ -95,6 +95,7 @@ def part_names(remote: DirectoryRemote, name: str) -> tuple[str, str]:
 
 @WAYS
 @CONTENTS
+@pytest.mark.threat("S51")
 def test_a_link_from_an_earlier_pull_is_not_used_as_a_directory(
     remote: DirectoryRemote, target: Path, outside: Path, way: str, content: bytes
 ) -> None:

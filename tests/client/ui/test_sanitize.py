@@ -19,6 +19,7 @@ from pit.ui.sanitize import sanitize, sanitize_lines, sanitize_log
         ("\ud800", "\\ud800"),
     ],
 )
+@pytest.mark.threat("S45", "S51", "S53")
 def test_control_characters_are_escaped(text: str, shown: str) -> None:
     assert sanitize(text) == shown
 

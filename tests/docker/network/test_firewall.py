@@ -46,6 +46,7 @@ def reach(address: str, port: int) -> str:
     return f"nc -w 3 {address} {port} </dev/null 2>&1"
 
 
+@pytest.mark.threat("S40")
 def test_containers_cannot_reach_the_node_by_any_address(
     head: StubHead, containers: Containers, eventually: Eventually, listener: int, wires: Wires
 ):

@@ -46,6 +46,7 @@ def test_processes_of_one_job_reach_each_other_by_name(
     eventually(lambda: containers.left() == [])
 
 
+@pytest.mark.threat("S40")
 def test_another_jobs_process_is_not_reached_by_name_or_address(
     head: StubHead, containers: Containers, eventually: Eventually, own_root: Path
 ):

@@ -68,6 +68,7 @@ def begin(cluster: Cluster, command: str) -> int:
 
 
 @IN_REMOTE
+@pytest.mark.threat("F08", "F11")
 def test_a_worker_killed_at_every_step_of_one_job_loses_nothing(cluster: Cluster, tmp_path: Path) -> None:
     cluster.kill("worker")
     cluster.project.write("gone", "x")
@@ -96,6 +97,7 @@ def test_a_worker_killed_at_every_step_of_one_job_loses_nothing(cluster: Cluster
 
 
 @IN_REMOTE
+@pytest.mark.threat("F07", "F22")
 def test_a_job_may_end_while_the_head_is_away_and_the_machine_start_anew(
     cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -50,6 +50,7 @@ def _path(rule: Rule) -> str:
     return path.removeprefix("/api/v1")
 
 
+@pytest.mark.threat("S01")
 def test_every_route_declares_its_role(app: Flask) -> None:
     undeclared = [
         rule.rule
@@ -59,11 +60,13 @@ def test_every_route_declares_its_role(app: Flask) -> None:
     assert undeclared == []
 
 
+@pytest.mark.threat("S01")
 def test_a_route_without_a_role_is_closed(app: Flask, anna: Person) -> None:
     app.add_url_rule("/api/v1/forgotten", view_func=lambda: "secrets", endpoint="forgotten")
     assert anna.get("/forgotten").status_code == 403
 
 
+@pytest.mark.threat("S01")
 def test_without_a_token_only_public_routes_answer(app: Flask) -> None:
     with app.test_client() as client:
         answers = {
@@ -74,12 +77,14 @@ def test_without_a_token_only_public_routes_answer(app: Flask) -> None:
         assert client.get("/api/v1/").status_code == 200
 
 
+@pytest.mark.threat("S02")
 def test_a_users_token_is_refused_by_node_routes(app: Flask, anna: Person) -> None:
     for method, path in routes(app, Role.NODE, Role.JOIN):
         answer = anna.call(method, path)
         assert (answer.status_code, answer.json["code"]) == (403, "wrong_kind_of_token"), path
 
 
+@pytest.mark.threat("S02")
 def test_a_nodes_token_is_refused_by_user_routes(app: Flask, a_node: Callable[..., Worker]) -> None:
     worker = a_node()
     for method, path in routes(app, Role.USER, Role.ADMIN, Role.JOIN):
@@ -87,6 +92,7 @@ def test_a_nodes_token_is_refused_by_user_routes(app: Flask, a_node: Callable[..
         assert (answer.status_code, answer.json["code"]) == (403, "wrong_kind_of_token"), path
 
 
+@pytest.mark.threat("S11")
 def test_a_token_in_the_url_is_refused(anna: Person) -> None:
     for query in ("token={}", "access_token=x", "x={}"):
         answer = anna.get("/me?" + query.format(anna.token))
@@ -102,6 +108,7 @@ def test_a_filter_that_merely_resembles_a_token_is_accepted(anna: Person) -> Non
     assert anna.get("/jobs", query_string={"title": "pit_tuning%"}).status_code == 200
 
 
+@pytest.mark.threat("S08")
 def test_an_expired_token_gets_its_own_error(a_user: Callable[..., Person]) -> None:
     answer = a_user("anna", now=NOW, days=1).get("/me")
     assert answer.status_code == 401
@@ -133,6 +140,7 @@ def test_a_header_without_a_bearer_token_is_refused(anna: Person) -> None:
         assert (answer.status_code, answer.json["code"]) == (401, "no_token")
 
 
+@pytest.mark.threat("S13")
 def test_another_users_job_does_not_exist(
     a_user: Callable[..., Person], a_waiting_job: Callable[..., int], a_node: Callable[..., Worker]
 ) -> None:
@@ -175,6 +183,7 @@ def test_another_users_job_is_not_listed_and_cannot_be_continued(
     assert berta.post("/jobs", json=a_submission(continues=number)).status_code == 404
 
 
+@pytest.mark.threat("S07")
 def test_no_issued_token_is_in_the_database(
     head: Head, anna: Person, a_node: Callable[..., Worker], database_url: str
 ) -> None:
@@ -196,6 +205,7 @@ def test_the_heads_home_is_private(tmp_path: Path) -> None:
     assert head.settings.home.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.threat("S09")
 def test_names_that_are_paths_or_options_are_refused(head: Head, a_user: Callable[..., Person]) -> None:
     for name in ("../x", "-rf", "Bob", "bоb", "", "a" * 33, "a/b", "a b"):
         with pytest.raises(Problem, match="cannot be the name of a user"):

@@ -67,6 +67,7 @@ def own_address() -> str:
 
 @pytest.mark.parametrize("path", ["/api/v1/", "/api/v1/users", "/dav/home/", "/dav", "/", "/nothing"])
 @pytest.mark.parametrize("method", ["GET", "POST", "PROPFIND", "OPTIONS"])
+@pytest.mark.threat("S60")
 def test_another_host_is_refused_everywhere(ask: Ask, path: str, method: str) -> None:
     answer = ask("evil.example.com:7478", path, method)
     assert (answer.status_code, answer.mimetype) == (421, "application/problem+json")
@@ -249,6 +250,7 @@ def test_name_lookups_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 @pytest.mark.parametrize("path", ["/api/v1/login", "/dav/home/x"])
+@pytest.mark.threat("S60")
 def test_a_page_of_another_site_changes_nothing(ask: Ask, headers: dict[str, str], path: str) -> None:
     for method in ("POST", "PUT", "PATCH", "DELETE"):
         refused = ask("127.0.0.1:8000", path, method, headers)

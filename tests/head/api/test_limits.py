@@ -178,6 +178,7 @@ def test_a_chunk_before_the_beginning_is_not_stored(
 
 
 @ONE_DATABASE
+@pytest.mark.threat("F27")
 def test_a_full_database_is_named_as_such(anna: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise OperationalError("INSERT", {}, sqlite3.OperationalError("database or disk is full"))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import pytest
 from flask import Flask
 
 from pit_protocol import PROTOCOL
@@ -22,6 +23,7 @@ def test_a_newer_client_learns_that_the_head_is_to_be_upgraded(anna: Person) -> 
     assert answer.json["message"].endswith(": upgrade the head")
 
 
+@pytest.mark.threat("F41")
 def test_an_older_worker_learns_that_it_is_to_be_upgraded(app: Flask, a_node: Callable[..., Caller]) -> None:
     worker = a_node()
     answer = app.test_client().post(

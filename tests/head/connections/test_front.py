@@ -69,6 +69,7 @@ def log_in(head: str, number: int) -> tuple[int, Any]:
 
 
 @pytest.mark.parametrize("sent", [b"", b"G", b"GET / HTTP/1.1\r\nHost: x\r\n", b"\x16"])
+@pytest.mark.threat("S59")
 def test_many_connections_that_send_little_stop_nobody(head: str, sent: bytes) -> None:
     with ExitStack() as stack:
         for _ in range(1100):
@@ -117,6 +118,7 @@ def test_a_request_in_pieces_is_answered(head: str) -> None:
         assert sock.recv(65536).startswith(b"HTTP/1.1 200 OK")
 
 
+@pytest.mark.threat("S06")
 def test_bad_logins_in_a_crowd_are_told_to_come_back_and_stop_nobody(head: str) -> None:
     with ThreadPoolExecutor(64) as clients:
         logins = [clients.submit(log_in, head, number) for number in range(200)]

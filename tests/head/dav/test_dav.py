@@ -49,10 +49,12 @@ def test_a_request_without_a_token_is_refused(app: Flask) -> None:
     assert answer.headers["WWW-Authenticate"].startswith("Basic ")
 
 
+@pytest.mark.threat("S02")
 def test_a_nodes_token_is_refused(a_node: Callable[..., Worker]) -> None:
     assert dav(a_node(), "PROPFIND", "", headers={"Depth": "1"}).status_code == 403  # type: ignore[arg-type]
 
 
+@pytest.mark.threat("S11")
 def test_a_token_in_the_url_is_refused(anna: Person) -> None:
     assert dav(anna, "GET", f"home/x?access={anna.token}").status_code == 400
 
@@ -82,6 +84,7 @@ def test_an_admin_sees_all_users_and_groups(root: Person, anna: Person, a_group:
     assert listed(root, "groups/") == ["bio"]
 
 
+@pytest.mark.threat("S14")
 def test_a_removed_membership_takes_effect_at_once(
     anna: Person, root: Person, a_group: Callable[..., None]
 ) -> None:
@@ -127,6 +130,7 @@ def test_a_closed_connection_is_one_line_in_the_log(
     assert record.getMessage() == "the client closed the connection: NoMoreData" and not record.exc_info
 
 
+@pytest.mark.threat("S15")
 def test_shared_and_job_directories_are_read_only(
     anna: Person, head: Head, a_node: Callable[..., Worker], a_waiting_job: Callable[..., int]
 ) -> None:
@@ -171,6 +175,7 @@ def test_levels_above_the_domains_are_read_only(anna: Person) -> None:
         "home/dir/passwd",
     ],
 )
+@pytest.mark.threat("S47")
 def test_no_path_and_no_link_leads_out_of_a_domain(
     anna: Person, head: Head, path: str, tmp_path: Path
 ) -> None:
@@ -281,6 +286,7 @@ def test_deep_and_large_propfinds_are_refused(anna: Person) -> None:
     assert dav(anna, "PROPFIND", "home/", data=b" " * 100_000, headers=large).status_code == 413
 
 
+@pytest.mark.threat("S53", "S60")
 def test_user_files_are_sandboxed_in_a_browser(anna: Person) -> None:
     dav(anna, "PUT", "home/x.html", data=b"<script>1</script>")
     assert dav(anna, "GET", "home/x.html").headers["Content-Security-Policy"].startswith("sandbox")

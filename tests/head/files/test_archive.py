@@ -78,6 +78,7 @@ def test_a_link_stays_a_link(folder: Path) -> None:
     assert links == {"job-7/broken": "nowhere", "job-7/etc": "/etc", "job-7/passwd": "/etc/passwd"}
 
 
+@pytest.mark.threat("S49")
 def test_what_is_neither_file_nor_directory_nor_link_is_left_out(folder: Path) -> None:
     os.mkfifo(folder / "pipe")
     (folder / "z").write_bytes(b"z")
@@ -149,6 +150,7 @@ def test_a_very_deep_directory_does_not_break_the_archive(folder: Path) -> None:
     assert content(packed(folder), "job-7/z") == b"behind"
 
 
+@pytest.mark.threat("S48")
 def test_a_directory_that_is_swapped_for_a_link_leads_nowhere(folder: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()

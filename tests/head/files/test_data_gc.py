@@ -173,6 +173,7 @@ def test_what_a_killed_head_was_writing_is_swept_by_the_next_one(head: Head, ann
     assert (folder / "held").exists()
 
 
+@pytest.mark.threat("S49")
 def test_a_sparse_file_counts_by_what_it_takes_and_is_listed_by_its_size(tmp_path: Path) -> None:
     with (tmp_path / "sparse").open("wb") as file:
         file.truncate(2**40)
@@ -183,6 +184,7 @@ def test_a_sparse_file_counts_by_what_it_takes_and_is_listed_by_its_size(tmp_pat
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="to be two users takes root")
+@pytest.mark.threat("S50")
 def test_nobody_makes_a_hard_link_to_anothers_file(tmp_path: Path) -> None:
     """The kernel refuses it, because files belong to their users."""
     for name, uid in (("anna", 200_001), ("bert", 200_002)):

@@ -67,6 +67,7 @@ def test_a_file_is_read(folder: Path) -> None:
         b"..",
     ],
 )
+@pytest.mark.threat("S47")
 def test_an_invalid_path_is_refused(raw: bytes) -> None:
     with pytest.raises(Problem) as caught:
         parse_path(raw)
@@ -108,6 +109,7 @@ def test_a_link_is_listed_as_a_link(folder: Path) -> None:
     assert (link.kind, link.target, sub.kind) == (Kind.LINK, "/etc/passwd", Kind.DIRECTORY)
 
 
+@pytest.mark.threat("S49")
 def test_what_is_no_file_is_not_opened_and_does_not_hang(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,12 +100,14 @@ def test_a_pattern_that_leads_elsewhere_is_refused(folder: Path, anna: Person, p
         "/files/99999999999999999999",
     ],
 )
+@pytest.mark.threat("S47")
 def test_no_path_leads_out(folder: Path, anna: Person, path: str) -> None:
     answer = anna.get(path)
     assert answer.status_code in (404, 422), (path, answer.data[:200])
     assert b"root:" not in answer.data
 
 
+@pytest.mark.threat("S49")
 def test_a_pipe_is_refused_without_a_hang(folder: Path, anna: Person) -> None:
     answer = anna.get(route("home", b"pipe"))
     assert (answer.status_code, answer.json["code"]) == (409, "no_file")
@@ -242,6 +244,7 @@ class TestRights:
         for answer in (send(root, "shared", b"x", b"x"), root.delete(route("shared", b"corpus"))):
             assert (answer.status_code, answer.json["code"]) == (403, "read_only")
 
+    @pytest.mark.threat("S15")
     def test_a_job_is_readable_for_those_who_see_it_and_writable_for_nobody(
         self,
         a_node: Callable[..., Worker],

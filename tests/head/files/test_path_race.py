@@ -40,6 +40,7 @@ def swap(one: bytes, other: bytes, begun: Event, enough: Event) -> None:
         begun.set()
 
 
+@pytest.mark.threat("S48")
 def test_no_read_and_no_write_escapes_in_a_hundred_thousand(place: Path) -> None:
     context = multiprocessing.get_context("spawn")
     begun, enough = context.Event(), context.Event()

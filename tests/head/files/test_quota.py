@@ -113,6 +113,7 @@ class TestRoom:
         assert anna.patch("/users/anna", quota="9T").status_code == 403
         assert root.patch("/groups/lab", quota="much").json["code"] == "bad_quota"
 
+    @pytest.mark.threat("F27")
     def test_below_the_watermark_uploads_and_submissions_are_refused(
         self, settings: Settings, folder: Path, head: Head, anna: Person
     ) -> None:
@@ -175,6 +176,7 @@ class TestFullDisk:
         assert (answer.status_code, answer.json["code"]) == (507, "disk_full")
         assert list(home(head).iterdir()) == []
 
+    @pytest.mark.threat("F27")
     def test_beats_go_on_and_output_waits_for_room(
         self,
         small: Path,
@@ -224,6 +226,7 @@ def test_the_reserve_is_made_again_once_there_is_space(tmp_path: Path) -> None:
     head.database.dispose()
 
 
+@pytest.mark.threat("F27")
 def test_the_reserve_is_laid_by_and_given_up(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path / "home", reserve_mib=1)
     head = create_head(settings)

@@ -203,6 +203,7 @@ class TestRerun:
         number = anna.submit(variables=GIVEN)
         assert a_user("carl").post("/jobs", json=a_submission(inherits=number)).status_code == 404
 
+    @pytest.mark.threat("S46")
     def test_the_total_size_is_limited(self, worker: Worker, anna: Person) -> None:
         number = anna.submit(variables={"A": "x" * 40_000})
         for more in ({"variables": {"B": "x" * 40_000}}, {"env": {"B": "x" * 40_000}}):

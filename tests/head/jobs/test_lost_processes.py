@@ -63,6 +63,7 @@ def give_up(root: Person, name: str = "n0") -> Any:
 
 
 class TestByTime:
+    @pytest.mark.threat("F17")
     def test_a_process_is_lost_when_it_can_no_longer_run_and_not_before(
         self, head: Head, clock: Clock, a_node: Callable[..., Worker], a_placed_job: Callable[..., int],
         anna: Person,
@@ -253,6 +254,7 @@ class TestReturn:
         fall_silent(head, clock)
         return worker, number, process
 
+    @pytest.mark.threat("F17")
     def test_a_gpu_is_released_only_when_the_node_reports_that_nothing_runs(
         self, head: Head, clock: Clock, a_node: Callable[..., Worker], a_placed_job: Callable[..., int],
         anna: Person,
@@ -271,6 +273,7 @@ class TestReturn:
         head.scheduling()
         assert anna.job(next_one)["state"] == "starting"
 
+    @pytest.mark.threat("F16")
     def test_output_written_while_offline_reaches_the_log(
         self, head: Head, clock: Clock, a_node: Callable[..., Worker], a_placed_job: Callable[..., int],
         anna: Person,

@@ -32,6 +32,7 @@ def commit(head: Head, plan: Plan) -> list[int]:
     return plan_commit.commit(head.database, plan, now=NOW)
 
 
+@pytest.mark.threat("F23")
 def test_the_database_refuses_to_allocate_one_unit_twice(
     head: Head, worker: Worker, a_placed_job: Callable[..., int]
 ) -> None:
@@ -75,6 +76,7 @@ def test_a_plan_for_a_job_that_has_been_stopped_is_dropped(
     assert anna.job(stopped)["processes"] == []
 
 
+@pytest.mark.threat("F03")
 def test_a_plan_committed_twice_places_a_job_once(
     head: Head, worker: Worker, a_waiting_job: Callable[..., int], anna: Person
 ) -> None:

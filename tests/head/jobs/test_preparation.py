@@ -161,6 +161,7 @@ def test_a_project_without_script_needs_commands(head: Head, anna: Person, tmp_p
     assert prepared(head, anna, snapshot=project.snapshot(anna), command="true")["state"] == "waiting"
 
 
+@pytest.mark.threat("F04")
 def test_preparing_again_after_a_crash_gives_the_same(head: Head, anna: Person, project: Project) -> None:
     snapshot = project.snapshot(anna)
     number = anna.submit(command=None, snapshot=snapshot)
@@ -200,6 +201,7 @@ def test_the_log_shows_the_preparation(head: Head, anna: Person, project: Projec
     assert lines[-1].startswith(f"commit {snapshot['commit'][:12]} with 1 changed file checked out in")
 
 
+@pytest.mark.threat("S35")
 def test_filters_of_the_project_run_nothing(head: Head, anna: Person, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     project = a_project(tmp_path / "hostile")
@@ -209,6 +211,7 @@ def test_filters_of_the_project_run_nothing(head: Head, anna: Person, tmp_path: 
     assert not canary.exists()
 
 
+@pytest.mark.threat("S27")
 def test_submodules_of_the_project_run_nothing(head: Head, anna: Person, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     project = a_project(tmp_path / "hostile")

@@ -33,6 +33,7 @@ def all_at_once(in_thread: InThread, works: list[Callable[[], Any]]) -> list[Any
 
 
 @pytest.mark.parametrize("exit_codes", [[0] * 8, [0, 1] * 4])
+@pytest.mark.threat("F34")
 def test_eight_processes_that_end_at_once_end_their_job_once(
     head: Head,
     a_node: Callable[..., Worker],
@@ -56,6 +57,7 @@ def test_eight_processes_that_end_at_once_end_their_job_once(
     assert held(head) == []
 
 
+@pytest.mark.threat("F34")
 def test_when_a_stop_races_with_the_end_there_is_one_winner(
     head: Head,
     a_node: Callable[..., Worker],
@@ -80,6 +82,7 @@ def test_when_a_stop_races_with_the_end_there_is_one_winner(
     assert held(head) == []
 
 
+@pytest.mark.threat("F34")
 def test_concurrent_stops_all_succeed(
     a_node: Callable[..., Worker], a_placed_job: Callable[..., int], anna: Person, in_thread: InThread
 ) -> None:

@@ -39,6 +39,7 @@ def test_a_submission_becomes_a_job_that_is_being_prepared(anna: Person) -> None
     ]
 
 
+@pytest.mark.threat("F02")
 def test_the_same_submission_sent_twice_is_one_job(anna: Person) -> None:
     body = a_submission(key="once")
     first, second = anna.post("/jobs", json=body), anna.post("/jobs", json=body)
@@ -74,6 +75,7 @@ def test_a_user_may_have_so_many_jobs_that_have_not_started(
     assert person.submit()
 
 
+@pytest.mark.threat("F02")
 def test_the_same_submission_sent_by_many_threads_is_one_job(anna: Person) -> None:
     body = a_submission(key="once")
     answers: list[Any] = []
@@ -92,6 +94,7 @@ def test_the_same_submission_sent_by_many_threads_is_one_job(anna: Person) -> No
     assert sorted(answer.status_code for answer in answers) == [200] * 7 + [201]
 
 
+@pytest.mark.threat("F02")
 def test_a_retry_after_a_restart_of_the_head_finds_the_job(head: Head, anna: Person) -> None:
     body = a_submission()
     number = anna.post("/jobs", json=body).json["number"]
@@ -105,6 +108,7 @@ def test_a_refused_submission_leaves_nothing_and_its_key_free(anna: Person) -> N
     anna.submit(key="k")
 
 
+@pytest.mark.threat("S12", "S36")
 def test_unknown_fields_are_refused(anna: Person) -> None:
     for name in ("is_admin", "user_id", "privileged", "volumes", "id"):
         assert refusal(anna, **{name: 1}) == (422, "unknown_field")
@@ -138,6 +142,7 @@ def test_texts_that_a_database_cannot_store_are_refused(anna: Person) -> None:
     assert set(answers.values()) == {422}, answers
 
 
+@pytest.mark.threat("S45")
 def test_unusual_texts_are_stored_unchanged(anna: Person) -> None:
     for title in ("; rm -rf /", "$(id)", "{{7*7}}", "%s", "\u202eabc", "a\nb", "<script>", "Ünïcode 🦉"):
         assert anna.job(anna.submit(title=title))["title"] == title
@@ -149,6 +154,7 @@ def test_a_syntax_error_in_the_request_is_shown_with_a_caret(anna: Person) -> No
     assert "^" in message
 
 
+@pytest.mark.threat("S21")
 def test_invalid_hashes_are_refused(anna: Person) -> None:
     for text in (
         "--upload-pack=x",

@@ -50,6 +50,7 @@ def test_empty_lines_and_binary_bytes_are_kept(stream: LogStream) -> None:
     assert texts(stream) == [b"", b"", b"\xff\xfe\0"]
 
 
+@pytest.mark.threat("S53")
 def test_an_overlong_line_comes_in_pieces_without_waiting_for_its_end(stream: LogStream) -> None:
     stream.append(b"x" * (2 * MAX_LINE + 5), 10.0)
     assert [len(text) for text in texts(stream, is_final=False)] == [MAX_LINE, MAX_LINE]
@@ -86,6 +87,7 @@ def test_the_unfinished_line_is_known_and_reading_continues_at_its_last_version(
     assert (portion.lines, portion.unfinished) == ([], (30.0, b"90%", 12, 15))
 
 
+@pytest.mark.threat("S53")
 def test_a_line_rewritten_for_days_is_one_line_and_does_not_fill_memory(stream: LogStream) -> None:
     for index in range(200):
         stream.append(b"".join(b"\rstep %06d" % (index * 2000 + i) for i in range(2000)), 10.0 + index)
@@ -106,6 +108,7 @@ def test_a_time_within_a_rewritten_line_begins_with_its_next_version(stream: Log
     assert texts(stream, stream.offset_at(15.0)) == [b"30%"]
 
 
+@pytest.mark.threat("F04")
 def test_a_head_killed_between_time_and_bytes_loses_nothing(stream: LogStream, tmp_path: Path) -> None:
     stream.append(b"one\n", 10.0)
     with (tmp_path / "logs/1-0.0.times").open("ab") as times:
@@ -161,6 +164,7 @@ pieces = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 12)), max_size=12
 
 @settings(max_examples=60, deadline=None)
 @given(pieces)
+@pytest.mark.threat("F23")
 def test_chunks_in_any_order_yield_exactly_the_written_bytes(
     tmp_path_factory: pytest.TempPathFactory, chunks: list[tuple[int, int]]
 ) -> None:

@@ -74,6 +74,7 @@ def test_a_beat_before_the_first_session_is_refused(a_node: Callable[..., Worker
     assert anna.get("/nodes/n7").json["state"] == "new"
 
 
+@pytest.mark.threat("S19", "S61")
 def test_a_beat_of_an_older_epoch_is_refused_and_changes_nothing(
     head: Head, worker: Worker, a_placed_job: Callable[..., int], anna: Person
 ) -> None:
@@ -129,6 +130,7 @@ def test_process_numbers_are_not_used_again_after_a_restore(
     assert second != first
 
 
+@pytest.mark.threat("S18")
 def test_a_worker_cannot_report_another_nodes_process(
     head: Head,
     a_node: Callable[..., Worker],
@@ -150,6 +152,7 @@ def test_a_worker_cannot_report_another_nodes_process(
     assert owner.orders()[process].action is OrderAction.RUN
 
 
+@pytest.mark.threat("S61")
 def test_a_report_of_another_attempt_changes_nothing(
     head: Head, worker: Worker, a_placed_job: Callable[..., int], anna: Person
 ) -> None:
@@ -208,6 +211,7 @@ def test_a_chunk_for_an_ended_process_is_not_stored(
     assert stored(head, number) == b""
 
 
+@pytest.mark.threat("F17")
 def test_an_unknown_process_is_stopped_and_then_forgotten(worker: Worker) -> None:
     (order,) = worker.beat(running(999)).orders
     assert (order.process, order.attempt, order.action) == (999, 1, OrderAction.STOP)
@@ -215,6 +219,7 @@ def test_an_unknown_process_is_stopped_and_then_forgotten(worker: Worker) -> Non
     assert order.action is OrderAction.FORGET
 
 
+@pytest.mark.threat("F03")
 def test_a_spec_is_sent_until_the_worker_has_taken_the_process(
     worker: Worker, a_placed_job: Callable[..., int]
 ) -> None:
@@ -225,6 +230,7 @@ def test_a_spec_is_sent_until_the_worker_has_taken_the_process(
     assert (order.action, order.spec) == (OrderAction.RUN, None)
 
 
+@pytest.mark.threat("F23")
 def test_repeated_and_late_beats_change_nothing(
     head: Head, worker: Worker, a_placed_job: Callable[..., int], anna: Person
 ) -> None:

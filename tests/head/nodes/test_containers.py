@@ -39,6 +39,7 @@ def test_a_container_spec_has_image_network_and_limits(
     assert (spec.container.shm_mib, spec.container.pids) == (1024, 4096)
 
 
+@pytest.mark.threat("S39")
 def test_the_process_runtime_gets_only_the_processes_own_gpus(
     a_node: Callable[..., Worker], a_placed_job: Callable[..., int]
 ) -> None:

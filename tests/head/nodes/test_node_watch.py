@@ -84,6 +84,7 @@ def test_a_beat_puts_an_offline_node_online(
     assert head.node_watch() == 30.0
 
 
+@pytest.mark.threat("F16")
 def test_processes_of_a_silent_node_are_left_alone(
     head: Head, clock: Clock, a_node: Callable[..., Worker], a_placed_job: Callable[..., int], anna: Person
 ) -> None:
@@ -109,6 +110,7 @@ def test_only_the_silent_node_goes_offline(
     assert (state(anna, "n0"), state(anna, "n1")) == ("offline", "online")
 
 
+@pytest.mark.threat("F04")
 def test_a_restart_of_the_head_renews_all_leases(
     head: Head, clock: Clock, a_node: Callable[..., Worker], anna: Person
 ) -> None:

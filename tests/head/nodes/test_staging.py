@@ -82,6 +82,7 @@ def test_a_truncated_tar_is_refused(n0: Worker, job: int) -> None:
     assert ask(n0, "PUT", job, "tree", data=whole[:3000]).status_code in (400, 422)
 
 
+@pytest.mark.threat("S18")
 def test_another_node_is_refused_and_audited(
     n0: Worker, job: int, a_node: Callable[..., Worker], root: Person
 ) -> None:
@@ -93,6 +94,7 @@ def test_another_node_is_refused_and_audited(
     assert acts.count("asked for another node's files") == 4
 
 
+@pytest.mark.threat("S61")
 def test_an_older_epoch_or_attempt_is_refused(n0: Worker, job: int) -> None:
     assert ask(n0, "GET", job, "tree", epoch=n0.epoch - 1).status_code == 409
     assert ask(n0, "GET", job, "tree", attempt=2).status_code == 403
@@ -146,6 +148,7 @@ def dav(person: Person, method: str, path: str, **options: Any) -> int:
         return client.open(f"/dav/{path}", method=method, headers=headers, **options).status_code
 
 
+@pytest.mark.threat("S40")
 def test_a_jobs_token_gives_only_its_users_data_and_ends_with_it(
     n0: Worker, job: int, anna: Person, head: Head, root: Person, a_group: Callable[..., None]
 ) -> None:

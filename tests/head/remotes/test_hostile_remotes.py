@@ -69,6 +69,7 @@ def own_address() -> str:
     "host",
     ["127.0.0.1", "localhost", "0x7f.1", "2130706433", "127.1", "0.0.0.0", "[::ffff:127.0.0.1]", "own"],
 )
+@pytest.mark.threat("S24")
 def test_the_heads_own_machine_is_not_contacted(
     head: Head, anna: Person, project: Project, server: GitServer, host: str
 ) -> None:
@@ -83,6 +84,7 @@ def test_the_heads_own_machine_is_not_contacted(
 @pytest.mark.parametrize(
     "remote", ["http://169.254.169.254/latest", "http://[::1]:1/x", "https://[fe80::1]/x"]
 )
+@pytest.mark.threat("S24")
 def test_internal_addresses_are_not_contacted(anna: Person, project: Project, remote: str) -> None:
     assert offer(anna, project, remote)["why"].startswith(
         ("the head does not connect to", "the head cannot resolve")
@@ -94,6 +96,7 @@ class TestWithHostsThatAreAllowed:
     def allowed(self) -> str:
         return "127.0.0.1,git.test"
 
+    @pytest.mark.threat("S24")
     def test_git_uses_the_checked_address_without_a_lookup(
         self,
         head: Head,
@@ -146,6 +149,7 @@ class TestWithHostsThatAreAllowed:
         with reach(parse("git://git.test/lab/x.git"), wanted) as access:
             assert "url.git://127.0.0.1:9418.insteadOf=git://git.test" in access.config
 
+    @pytest.mark.threat("S25")
     def test_a_redirect_is_not_followed(
         self, head: Head, anna: Person, project: Project, server: GitServer, tmp_path: Path
     ) -> None:
@@ -155,6 +159,7 @@ class TestWithHostsThatAreAllowed:
             assert run(head, anna, project, server.url())["outcome"] == "failed"
             assert sentinel.seen == []
 
+    @pytest.mark.threat("F39")
     def test_a_truncated_pack_leaves_nothing_and_the_next_fetch_works(
         self, head: Head, anna: Person, project: Project, server: GitServer
     ) -> None:
@@ -166,6 +171,7 @@ class TestWithHostsThatAreAllowed:
         server.cut = 0
         assert run(head, anna, project, server.url())["state"] == "waiting"
 
+    @pytest.mark.threat("F39")
     def test_a_remote_without_the_commit_fails_the_job_with_gits_message(
         self, head: Head, anna: Person, project: Project, server: GitServer
     ) -> None:
@@ -184,6 +190,7 @@ class TestShortTimeouts:
         return replace(settings, git_local_hosts="*", prepare_timeout_s=2.0)
 
     @pytest.mark.parametrize("way", ["silent", "dribbles"])
+    @pytest.mark.threat("S32", "F39")
     def test_a_slow_server_is_cut_off_at_the_time_limit(
         self, head: Head, anna: Person, project: Project, server: GitServer, way: str
     ) -> None:
@@ -203,6 +210,7 @@ class TestWithLittleRoom:
     def settings(self, settings: Settings) -> Settings:
         return replace(settings, git_local_hosts="*", max_tree_gib=0.001)
 
+    @pytest.mark.threat("S32")
     def test_a_pack_above_the_limit_is_aborted(
         self, head: Head, anna: Person, project: Project, server: GitServer
     ) -> None:

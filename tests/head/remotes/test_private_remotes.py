@@ -65,6 +65,7 @@ def test_a_private_remote_is_fetched_from_with_the_user_s_own_token(
     assert not list(head.data.mirrors().glob("*.git"))  # nothing of it is shared
 
 
+@pytest.mark.threat("S34")
 def test_another_user_cannot_use_a_private_remotes_objects(
     head: Head, anna: Person, a_user: Callable[..., Person], project: Project, server: GitServer
 ) -> None:
@@ -111,6 +112,7 @@ def test_a_token_is_used_for_exactly_its_host_and_port(
     assert run(head, anna, project, server.url())["outcome"] == "failed"
 
 
+@pytest.mark.threat("S26")
 def test_the_token_leaks_nowhere(
     head: Head,
     root: Person,

@@ -31,6 +31,7 @@ def offer_to(person: Person, remote: str) -> Any:
     return person.post("/snapshots/offer", json={"tree": HASH, "remote": remote, "base": HASH})
 
 
+@pytest.mark.threat("S20", "S22", "S23")
 def test_remotes_that_are_options_or_programs_are_refused(anna: Person) -> None:
     remotes = [
         "--upload-pack=touch /tmp/p;",
@@ -57,6 +58,7 @@ def test_remotes_that_are_options_or_programs_are_refused(anna: Person) -> None:
 
 
 @pytest.mark.parametrize("protocols", ["https,ssh", "https,http,ssh,git,file"])
+@pytest.mark.threat("S20", "S22")
 def test_hostile_remotes_run_no_program(
     head: Head, anna: Person, settings: Settings, tmp_path: Path, protocols: str
 ) -> None:
@@ -81,6 +83,7 @@ def test_hostile_remotes_run_no_program(
     assert not canary.exists()
 
 
+@pytest.mark.threat("S23")
 def test_a_host_that_is_an_option_is_refused_after_a_user_name_too(anna: Person) -> None:
     assert answer_to(anna, "ssh://git@-oProxyCommand=x/y").status_code == 422
 
@@ -137,6 +140,7 @@ def test_hostile_remotes_are_refused_in_offers_too(anna: Person) -> None:
             assert (answer.status_code, answer.json["code"]) == (422, "bad_remote"), remote
 
 
+@pytest.mark.threat("S21")
 def test_hostile_hashes_are_refused_in_offers_too(anna: Person) -> None:
     for text in ("--upload-pack=x", "HEAD", "refs/heads/main", "@{-1}", "a" * 39, "a" * 41, "a" * 40 + "\n"):
         for body in ({"tree": text}, {"tree": HASH, "history": [text]}, {"tree": HASH, "base": text}):
@@ -154,6 +158,7 @@ def test_hostile_hashes_are_refused_in_offers_too(anna: Person) -> None:
         "ssh://git:S3CRET@host/r",
     ],
 )
+@pytest.mark.threat("S26")
 def test_a_secret_in_the_url_is_refused_and_leaks_nowhere(
     head: Head, anna: Person, remote: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -107,6 +107,7 @@ def test_objects_fetched_without_credentials_serve_the_ssh_form_for_everyone(
 
 
 @pytest.mark.parametrize("by", ["http", "ssh"])
+@pytest.mark.threat("S34")
 def test_objects_fetched_with_credentials_serve_nobody_else(
     head: Head, anna: Person, berta: Person, project: Project, both: Both, by: str
 ) -> None:

@@ -124,6 +124,7 @@ def test_a_link_to_a_file_of_the_head_stays_a_link(head: Head, anna: Person, pro
         "url = file:///etc\n\tupdate = !touch CANARY",
     ],
 )
+@pytest.mark.threat("S27")
 def test_submodules_are_not_touched(
     head: Head, anna: Person, project: Project, tmp_path: Path, text: str
 ) -> None:
@@ -149,6 +150,7 @@ def test_a_submodule_that_is_only_named_is_left_empty(
     assert list((source / "x").rglob("*")) == []
 
 
+@pytest.mark.threat("S31")
 def test_no_git_is_run_in_a_tree_that_a_job_could_write(
     head: Head, anna: Person, project: Project, tmp_path: Path
 ) -> None:
@@ -170,6 +172,7 @@ def test_no_git_is_run_in_a_tree_that_a_job_could_write(
     assert not canary.exists()
 
 
+@pytest.mark.threat("S32")
 def test_a_tree_bomb_is_refused_at_the_limit(head: Head, anna: Person, project: Project) -> None:
     """Eleven objects that stand for a billion files."""
     blob = write(project, "blob", b"boom")

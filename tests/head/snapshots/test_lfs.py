@@ -179,6 +179,7 @@ def test_an_ssh_remote_names_its_lfs_endpoint(
         assert (tree / "sub/model.bin").read_bytes() == CONTENT
 
 
+@pytest.mark.threat("S35")
 def test_a_hostile_lfsconfig_is_not_read_and_no_filter_runs(
     head: Head, anna: Person, project: Project, server: GitServer, tmp_path: Path
 ) -> None:
@@ -199,6 +200,7 @@ def test_a_hostile_lfsconfig_is_not_read_and_no_filter_runs(
 
 
 @pytest.mark.parametrize("way", ["href", "redirect"])
+@pytest.mark.threat("S25")
 def test_a_redirect_to_a_refused_address_is_not_followed(
     head: Head, anna: Person, project: Project, server: GitServer, tmp_path: Path, way: str
 ) -> None:
@@ -210,6 +212,7 @@ def test_a_redirect_to_a_refused_address_is_not_followed(
         assert sentinel.seen == []
 
 
+@pytest.mark.threat("S24")
 def test_dns_rebinding_has_no_effect(
     head: Head,
     anna: Person,

@@ -97,6 +97,7 @@ def test_the_first_user_needs_the_setup_code_and_becomes_admin(app: Flask, head:
     assert Person(app, "berta", other.json["token"]).get("/me").json["admin"] is False
 
 
+@pytest.mark.threat("S10")
 def test_only_one_of_two_concurrent_first_users_becomes_admin(
     app: Flask, head: Head, in_thread: Callable[..., Callable[[], TestResponse]]
 ) -> None:
@@ -109,6 +110,7 @@ def test_only_one_of_two_concurrent_first_users_becomes_admin(
 
 
 @pytest.mark.parametrize("bind", ["127.0.0.1:7478", "[::1]:7478", "unix:/run/pit.sock", "0.0.0.0:7478"])
+@pytest.mark.threat("S10")
 def test_an_admin_has_to_approve_wherever_the_head_listens(tmp_path: Path, bind: str) -> None:
     app = an_app(tmp_path, bind=bind)
     code = setup_code(app.extensions["pit"])
@@ -123,6 +125,7 @@ def test_an_admin_has_to_approve_wherever_the_head_listens(tmp_path: Path, bind:
     assert log_in(app).status_code == 201
 
 
+@pytest.mark.threat("S10")
 def test_a_closed_head_refuses_registration(tmp_path: Path) -> None:
     app = an_app(tmp_path, registration="closed")
     code = setup_code(app.extensions["pit"])
@@ -140,12 +143,14 @@ def test_an_unknown_registration_mode_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["Bob", "bоb", "../x", "-rf", "", "me", "all", "~", "a" * 33, "a\0b", "a" * 10_000]
 )
+@pytest.mark.threat("S09")
 def test_invalid_and_reserved_names_are_refused(app: Flask, anna: Person, name: str) -> None:
     answer = register(app, name)
     assert answer.status_code == 422, answer.json
     assert len(answer.text) < 500
 
 
+@pytest.mark.threat("S09")
 def test_a_name_is_taken_once_even_concurrently(
     app: Flask, anna: Person, in_thread: Callable[..., Callable[[], TestResponse]]
 ) -> None:
@@ -159,6 +164,7 @@ def test_a_name_is_taken_once_even_concurrently(
 @pytest.mark.parametrize(
     "password", ["short", "x" * 73, "ä" * 37, "nul\0inside", "x" * 1_000_000, "\ud800" * 9]
 )
+@pytest.mark.threat("S04", "S05")
 def test_invalid_passwords_are_refused_and_never_truncated(app: Flask, anna: Person, password: str) -> None:
     answer = register(app, password=password)
     assert answer.status_code in (413, 422)
@@ -166,6 +172,7 @@ def test_invalid_passwords_are_refused_and_never_truncated(app: Flask, anna: Per
     assert log_in(app, "anna", password).status_code in (401, 413, 422)
 
 
+@pytest.mark.threat("S04")
 def test_the_longest_password_differs_from_one_with_another_tail(app: Flask, anna: Person) -> None:
     assert register(app, password="x" * 72).status_code == 201
     assert log_in(app, password="x" * 72).status_code == 201
@@ -173,6 +180,7 @@ def test_the_longest_password_differs_from_one_with_another_tail(app: Flask, ann
     assert log_in(app, password="x" * 73).status_code == 401
 
 
+@pytest.mark.threat("S12")
 def test_fields_that_would_make_an_admin_are_unknown(app: Flask, anna: Person) -> None:
     for extra in ({"is_admin": True}, {"admin": "yes"}, {"user_id": 1}, {"approved_at": 1}):
         answer = register(app, **extra)
@@ -180,12 +188,14 @@ def test_fields_that_would_make_an_admin_are_unknown(app: Flask, anna: Person) -
     assert log_in(app).status_code == 401
 
 
+@pytest.mark.threat("S03")
 def test_an_unknown_name_and_a_wrong_password_get_the_same_answer(app: Flask, anna: Person) -> None:
     register(app)
     unknown, wrong = log_in(app, "nobody"), log_in(app, "berta", "wrong password")
     assert (unknown.status_code, unknown.text) == (wrong.status_code, wrong.text) == (401, wrong.text)
 
 
+@pytest.mark.threat("S03")
 def test_checking_an_unknown_user_takes_as_long() -> None:
     passwords = Passwords(8)
     hashed = passwords.make(PASSWORD)
@@ -200,6 +210,7 @@ def test_checking_an_unknown_user_takes_as_long() -> None:
     assert 0.5 < nobody / real < 2
 
 
+@pytest.mark.threat("S06")
 def test_guessing_is_rate_limited_per_account(app: Flask, anna: Person) -> None:
     register(app)
     for number in range(10):
@@ -217,6 +228,7 @@ def test_guessing_is_rate_limited_per_account(app: Flask, anna: Person) -> None:
     assert log_in(app, "carl").status_code == 201
 
 
+@pytest.mark.threat("S06")
 def test_guessing_names_is_rate_limited_per_address(app: Flask, anna: Person) -> None:
     for number in range(10):
         assert log_in(app, f"name{number}").status_code == 401
@@ -244,6 +256,7 @@ def test_concurrent_guesses_are_rate_limited(
     assert sorted(answer().status_code for answer in tries) == [*[401] * 10, *[429] * 5]
 
 
+@pytest.mark.threat("S08")
 def test_a_revoked_token_is_refused(app: Flask, anna: Person) -> None:
     first = Person(app, "berta", register(app).json["token"])
     second = Person(app, "berta", log_in(app).json["token"])
@@ -268,6 +281,7 @@ def test_another_users_token_does_not_exist(
     assert berta.get("/me").status_code == 401
 
 
+@pytest.mark.threat("S08")
 def test_a_long_poll_ends_when_its_token_is_revoked(
     app: Flask,
     head: Head,
@@ -286,6 +300,7 @@ def test_a_long_poll_ends_when_its_token_is_revoked(
     assert held().status_code == 401
 
 
+@pytest.mark.threat("S07")
 def test_no_password_and_no_token_is_in_the_database_or_the_audit(
     app: Flask, head: Head, root: Person
 ) -> None:

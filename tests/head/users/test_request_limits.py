@@ -15,6 +15,7 @@ def limits(tmp_path: Path, now: list[float]) -> RequestLimits:
     return RequestLimits(settings, lambda: now[0])
 
 
+@pytest.mark.threat("S59", "F32")
 def test_a_user_has_so_many_held_requests_and_gets_a_place_back_when_one_ends(tmp_path: Path) -> None:
     found = limits(tmp_path, [0.0])
     found.begin(1, Traffic.HELD)

@@ -53,6 +53,7 @@ def test_a_member_sees_a_shared_job_and_cannot_change_it(shared: int, anna: Pers
     assert berta.post("/jobs", json=a_submission(continues=shared)).status_code == 201
 
 
+@pytest.mark.threat("S14")
 def test_leaving_the_group_hides_the_job_at_once(
     shared: int,
     root: Person,
@@ -141,6 +142,26 @@ def test_a_process_gets_its_users_group_directories(
     assert order.spec is not None
     assert order.spec.paths["DEEP_LEARNING_GROUP_DIR"] == "groups/deep-learning"
     assert not [name for name in order.spec.paths if name.startswith("OTHERS")]
+
+
+@pytest.mark.threat("S17")
+def test_membership_counts_when_the_process_starts(
+    root: Person,
+    anna: Person,
+    head: Head,
+    a_group: Callable[..., None],
+    node: Worker,
+    a_waiting_job: Callable[..., int],
+) -> None:
+    a_group("left", "anna")
+    a_group("joined")
+    a_waiting_job()
+    root.ok(root.delete("/users/anna/groups/left"))
+    root.ok(root.put("/users/anna/groups/joined"))
+    head.scheduling()
+    (order,) = node.orders().values()
+    assert order.spec is not None
+    assert [name for name in order.spec.paths if name.endswith("_GROUP_DIR")] == ["JOINED_GROUP_DIR"]
 
 
 def test_a_node_kept_for_a_group_is_used_by_its_members_alone(

@@ -56,6 +56,7 @@ def test_the_error_names_the_limit() -> None:
     )
 
 
+@pytest.mark.threat("S46")
 def test_plain_and_secret_variables_share_the_limits() -> None:
     with pytest.raises(Problem, match="at most 100 variables, not 101"):
         check_job_variables({f"A{i}": "" for i in range(MAX_VARIABLES)}, {"B": ""})

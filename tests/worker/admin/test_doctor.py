@@ -77,6 +77,7 @@ def test_a_worker_that_cannot_mount_says_so_and_does_not_start(workers: Workers)
         ({"Version": "27.1.0"}, [Mark.GOOD, Mark.DOUBTFUL]),
     ],
 )
+@pytest.mark.threat("S62")
 def test_versions_with_known_vulnerabilities_are_reported(version: dict[str, object], marks: list[Mark]):
     assert [finding.mark for finding in rate_versions(version)] == marks
 
@@ -86,6 +87,7 @@ def test_an_old_runc_may_have_been_fixed_by_its_distribution():
     assert "a distribution may have fixed an older version" in runc.hint
 
 
+@pytest.mark.threat("F14")
 def test_missing_live_restore_and_controllers_are_reported():
     assert [f.mark for f in rate_info(GOOD_INFO)] == [Mark.GOOD, Mark.GOOD]
     off, cgroup = rate_info({**GOOD_INFO, "LiveRestoreEnabled": False, "PidsLimit": False})

@@ -94,6 +94,7 @@ def test_plain_http_is_allowed_on_this_machine(head: StubHead, join: Join, confi
 
 
 @pytest.mark.parametrize("words", [("http://head.example.org:7478",), ("http://10.0.0.1",)])
+@pytest.mark.threat("S57")
 def test_plain_http_to_another_machine_is_refused(
     join: Join, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ):
@@ -101,6 +102,7 @@ def test_plain_http_to_another_machine_is_refused(
     assert "would show the token to the network; use https" in capsys.readouterr().err
 
 
+@pytest.mark.threat("S57")
 def test_a_different_certificate_gets_no_code(
     tls_head: StubHead,
     certificate: Certificate,

@@ -90,6 +90,7 @@ def test_without_a_driver_there_are_no_gpus_and_no_thread(
     eventually(lambda: len(list(Path(f"/proc/{worker.pid}/task").iterdir())) == 3)
 
 
+@pytest.mark.threat("F37")
 def test_a_gpu_that_vanishes_is_reported_at_once_and_so_is_its_return(
     head: StubHead, eventually: Eventually, workers: Workers, nvml: FakeNvml
 ):
@@ -112,6 +113,7 @@ def test_a_gpu_that_vanishes_is_reported_at_once_and_so_is_its_return(
     ],
     ids=["lost", "reset", "ecc"],
 )
+@pytest.mark.threat("F37")
 def test_a_faulty_gpu_is_reported_with_the_drivers_error(
     head: StubHead, eventually: Eventually, workers: Workers, nvml: FakeNvml, sick: FakeGpu, reason: str
 ):

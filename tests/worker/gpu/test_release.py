@@ -93,6 +93,7 @@ def test_a_process_left_on_a_gpu_is_reported_as_its_trouble_before_the_end(
 @pytest.mark.parametrize(
     ("code", "reason"), [(1, "its GPU GPU-a fails: GPU is lost"), (0, "")], ids=["failed", "succeeded"]
 )
+@pytest.mark.threat("F37")
 def test_a_process_that_failed_with_its_gpu_says_so_and_the_gpu_is_not_given_again(
     head: StubHead, eventually: Eventually, workers: Workers, data_root: Path, slow_nvml: FakeNvml,
     code: int, reason: str,

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from pit_protocol.messages.beat import MAX_CHUNK
 from pit_protocol.states import ProcessState
 from pit_worker.link.beat import MAX_OUTPUT, compose
@@ -20,6 +22,7 @@ def a_process(
     return process
 
 
+@pytest.mark.threat("F31")
 def test_a_flood_of_output_does_not_starve_a_quiet_process(tmp_path: Path):
     flood = a_process(tmp_path, 1, 10 * MAX_OUTPUT)
     quiet = a_process(tmp_path, 2, 5)

@@ -5,6 +5,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from pit_protocol import PROTOCOL
 from pit_protocol.states import ProcessState
 from tests.support.stubs.worker_head import StubHead
@@ -21,6 +23,7 @@ def test_a_worker_exits_when_another_has_taken_over(head: StubHead, eventually: 
     assert "another worker has taken over this node" in workers.log()
 
 
+@pytest.mark.threat("S19", "F24")
 def test_of_two_workers_with_one_token_the_second_displaces_the_first_and_its_processes_keep_running(
     head: StubHead, eventually: Eventually, workers: Workers, data_root: Path
 ):
@@ -52,6 +55,7 @@ def test_a_removed_node_logs_it_once_and_retries_with_growing_pauses(
     assert workers.log().count("the head refuses this node's token") == 1
 
 
+@pytest.mark.threat("F24")
 def test_a_second_worker_on_one_spool_refuses_to_start(
     head: StubHead, eventually: Eventually, workers: Workers
 ):
@@ -77,6 +81,7 @@ def test_a_refused_token_is_logged_and_retried_slowly(
     assert "wrong" not in workers.log() and "secret" not in workers.log()
 
 
+@pytest.mark.threat("F07")
 def test_processes_keep_running_while_the_head_is_away(
     head: StubHead, eventually: Eventually, workers: Workers
 ):
@@ -115,6 +120,7 @@ def test_it_runs_as_a_module():
     assert subprocess.run([sys.executable, "-m", "pit_worker", "--help"], capture_output=True).returncode == 0
 
 
+@pytest.mark.threat("F41")
 def test_a_worker_of_another_version_says_which_side_to_upgrade_and_lets_processes_run(
     head: StubHead, eventually: Eventually, workers: Workers
 ):

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 
 from pit_protocol.messages.beat import Order, OrderAction
@@ -20,6 +21,7 @@ def run(head: StubHead, command: str, *, grace_s: float = 5.0) -> None:
     head.order(Order(1, 1, OrderAction.RUN, spec=spec))
 
 
+@pytest.mark.threat("F12")
 def test_without_a_worker_it_is_killed_and_the_next_worker_reports_why(
     head: StubHead, workers: Workers, eventually: Eventually
 ):
@@ -34,6 +36,7 @@ def test_without_a_worker_it_is_killed_and_the_next_worker_reports_why(
     assert end.reason == "its node had no contact with the head for 2 s"
 
 
+@pytest.mark.threat("F17")
 def test_a_worker_that_cannot_reach_the_head_does_not_renew(
     head: StubHead, workers: Workers, eventually: Eventually
 ):

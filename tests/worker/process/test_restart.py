@@ -13,6 +13,7 @@ from tests.worker.conftest import Eventually, Workers, is_alive
 COUNT = 'i=0; until [ -e "$JOB_DIR/go" ]; do echo line $((i++)); sleep 0.01; done; echo last $i $$'
 
 
+@pytest.mark.threat("F09")
 def test_a_running_process_is_adopted_with_no_gap_in_its_log(
     head: StubHead, eventually: Eventually, workers: Workers, data_root: Path
 ):
@@ -35,6 +36,7 @@ def test_a_running_process_is_adopted_with_no_gap_in_its_log(
 
 
 @pytest.mark.parametrize("cgroups", ["on", "off"])
+@pytest.mark.threat("F10")
 def test_an_end_while_the_worker_is_down_is_reported_correctly(
     head: StubHead, eventually: Eventually, workers: Workers, data_root: Path, cgroups: str
 ):
@@ -54,6 +56,7 @@ def test_an_end_while_the_worker_is_down_is_reported_correctly(
     "label",
     ["after-intent", "after-start", "after-exit", "before-end-report", "after-end-report", "before-forget"],
 )
+@pytest.mark.threat("F08", "F11")
 def test_user_code_runs_once_though_the_worker_crashes(
     head: StubHead, eventually: Eventually, workers: Workers, data_root: Path, label: str
 ):
@@ -83,6 +86,7 @@ def test_a_stop_is_carried_out_though_the_worker_crashes_during_it(
     assert (end.signal, end.killed_by) == (15, KilledBy.USER)
 
 
+@pytest.mark.threat("F22")
 def test_a_reboot_is_detected_by_the_boot_id(head: StubHead, eventually: Eventually, workers: Workers):
     first = workers.start(PIT_WORKER_BOOT_ID="monday")
     head.run(1, "echo ready; sleep 1000")

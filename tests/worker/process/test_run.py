@@ -100,6 +100,7 @@ def test_what_python_prints_arrives_before_it_ends(head: StubHead, eventually: E
     eventually(lambda: head.end(1))
 
 
+@pytest.mark.threat("S16")
 def test_the_shared_directory_is_read_only_even_for_root(
     head: StubHead, eventually: Eventually, data_root: Path
 ):
@@ -112,6 +113,7 @@ def test_the_shared_directory_is_read_only_even_for_root(
     (data_root / "shared/the-node-itself-may").touch()
 
 
+@pytest.mark.threat("F18")
 def test_a_large_output_arrives_whole_though_chunks_are_lost(head: StubHead, eventually: Eventually):
     head.drops_chunks = 3
     head.run(1, "seq 1 1000000")

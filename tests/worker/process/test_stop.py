@@ -24,6 +24,7 @@ def cgroups(request: pytest.FixtureRequest, workers: Workers) -> str:
     return str(request.param)
 
 
+@pytest.mark.threat("F36")
 def test_stop_kills_a_daemonised_child_that_ignores_sigterm(
     head: StubHead, eventually: Eventually, data_root: Path
 ):
@@ -58,6 +59,7 @@ def test_a_child_has_its_grace_though_the_shell_above_it_died_at_once(head: Stub
     assert end.signal == 15
 
 
+@pytest.mark.threat("F36")
 def test_a_process_that_ignores_sigterm_is_killed_after_its_grace(head: StubHead, eventually: Eventually):
     head.run(1, "trap '' TERM; echo ready; while :; do sleep 0.05; done", grace_s=0.2)
     eventually(lambda: head.log(1) == "ready\n")

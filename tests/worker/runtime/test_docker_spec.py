@@ -6,6 +6,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 from msgspec.structs import replace
 
+import pit_worker
 from pit_protocol.messages.beat import HOST, PRIVATE, Account, Container, ProcessSpec, Pull, Venv
 from pit_protocol.variables import OWN
 from pit_worker.runtime.binds import Bind, check_inside, find_binds, targets
@@ -49,6 +50,7 @@ def told(spec: ProcessSpec) -> dict[str, object]:
     return arguments(an_entry(spec), spec, IMAGE, [BIND])
 
 
+@pytest.mark.threat("S36")
 def test_a_container_has_these_options_and_no_others():
     spec = a_container_spec()
     given = told(spec)
@@ -223,9 +225,19 @@ def test_a_mount_is_identified_by_its_inode(data_root: Path):
     assert bind == Bind(data_root / "home/ann", PurePosixPath("/pit/home"), False, (stat.st_dev, stat.st_ino))
 
 
+@pytest.mark.threat("S52")
 def test_a_directory_replaced_between_check_and_mount_is_refused(tmp_path: Path):
     stat = tmp_path.stat()
     bind = Bind(tmp_path, PurePosixPath(tmp_path), False, (stat.st_dev, stat.st_ino))
     check_inside(os.getpid(), (bind,))
     with pytest.raises(StartRefused, match="was replaced while it was being mounted"):
         check_inside(os.getpid(), (Bind(tmp_path, bind.target, False, (0, 0)),))
+
+
+@pytest.mark.threat("S55")
+def test_nothing_is_copied_into_or_out_of_a_container() -> None:
+    """The engine follows links of a running container when it copies (CVE-2018-15664)."""
+    sources = {file: file.read_text() for file in Path(pit_worker.__file__).parent.rglob("*.py")}
+    assert any("containers.create(" in text for text in sources.values())
+    calls = ("get_archive", "put_archive", '"cp"', "/archive")
+    assert [(file.name, call) for file, text in sources.items() for call in calls if call in text] == []

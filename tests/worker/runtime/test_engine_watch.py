@@ -48,6 +48,7 @@ def old_engine(tmp_path: Path) -> Iterator[str]:
         server.shutdown()
 
 
+@pytest.mark.threat("S62")
 def test_a_node_with_an_engine_that_is_too_old_takes_no_processes(
     head: StubHead, workers: Workers, old_engine: str, eventually: Eventually
 ):

@@ -41,6 +41,7 @@ def test_an_image_without_a_registry_comes_from_docker_hub():
     [("connection refused", True), ("i/o timeout", True), ("toomanyrequests", True),
      ("manifest unknown", False), ("no space left on device", False), ("unauthorized", False)],
 )  # fmt: skip
+@pytest.mark.threat("F38")
 def test_only_network_errors_are_temporary(said: str, passes: bool):
     assert is_temporary(said) is passes
 

@@ -53,6 +53,7 @@ def run(head: StubHead) -> Run:
     return order
 
 
+@pytest.mark.threat("S44")
 def test_a_process_has_its_users_uid_gid_and_groups_and_no_other_rights(
     head: StubHead, run: Run, eventually: Eventually
 ):
@@ -90,6 +91,7 @@ def test_shared_data_cannot_be_changed(head: StubHead, run: Run, eventually: Eve
     assert "Read-only file system" in head.log(1)
 
 
+@pytest.mark.threat("S50")
 def test_one_user_cannot_read_the_files_environment_and_output_of_another(
     head: StubHead, run: Run, eventually: Eventually, data_root: Path, workers: Workers
 ):
@@ -121,6 +123,7 @@ def test_a_link_in_the_place_of_its_directory_leads_nowhere(
     assert "/run/pit" not in head.log(1).splitlines()
 
 
+@pytest.mark.threat("F09")
 def test_a_killed_worker_leaves_it_running_and_the_next_one_adopts_it(
     head: StubHead, run: Run, eventually: Eventually, workers: Workers, data_root: Path
 ):

@@ -93,6 +93,7 @@ def test_a_name_that_leads_elsewhere_is_refused(target: Path, name: str) -> None
         extract([an_archive(lambda add: add(name, b"evil"))], target)
 
 
+@pytest.mark.threat("S51")
 def test_nothing_is_written_past_a_link_of_the_archive(target: Path) -> None:
     def fill(add: Add) -> None:
         add("door", kind=tarfile.SYMTYPE, linkname="../outside")
@@ -102,6 +103,7 @@ def test_nothing_is_written_past_a_link_of_the_archive(target: Path) -> None:
         extract([an_archive(fill)], target)
 
 
+@pytest.mark.threat("S51")
 def test_nothing_is_written_past_a_link_that_was_there(target: Path) -> None:
     target.mkdir()
     (target / "door").symlink_to("../outside")
@@ -137,6 +139,7 @@ def test_a_path_too_long_to_be_checked_is_no_way_out(target: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE])
+@pytest.mark.threat("S51")
 def test_hard_links_devices_and_pipes_are_refused(target: Path, kind: bytes) -> None:
     with pytest.raises(Problem, match="neither file, directory nor link"):
         extract([an_archive(lambda add: add("odd", kind=kind, linkname="../outside/victim"))], target)
