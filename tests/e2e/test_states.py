@@ -1,7 +1,8 @@
 """What runs is what lies in the user's work tree, byte by byte, in whatever state the project is.
 
-Each state is submitted by the real client to a real head, with its remote there and away. The client
-runs in the test's own process: starting it as a program is tested elsewhere, and takes longer than the rest.
+Each state is submitted by the real client to a real head, and some also with their remote away; all states
+with and without remote are in tests/client/snapshot. The client runs in the test's own process: starting it
+as a program is tested elsewhere, and takes longer than the rest.
 """
 
 import json
@@ -16,6 +17,19 @@ from pit.cli import pit
 from tests.project_states import STATES, contents
 from tests.support.clusters.local import Cluster, Project, running
 from tests.support.git_projects import git
+
+
+# States of which the head gets all objects in different ways if it cannot reach the remote.
+WHOLE = (
+    "clean",
+    "many_changes",
+    "lfs_pointers_and_content",
+    "unpushed",
+    "shallow",
+    "partial_clone",
+    "submodule_dirty",
+    "sha256_repository",
+)
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +66,11 @@ def run_pit(*arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("reachable", [True, False], ids=["reachable", "unreachable"])
-@pytest.mark.parametrize("name", STATES)
+@pytest.mark.parametrize(
+    ("name", "reachable"),
+    [(name, True) for name in STATES] + [(name, False) for name in WHOLE],
+    ids=lambda value: value if isinstance(value, str) else "reachable" if value else "unreachable",
+)
 def test_what_runs_is_what_is_there(
     name: str, reachable: bool, lab: Cluster, checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

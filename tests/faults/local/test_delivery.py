@@ -3,7 +3,7 @@
 import sqlite3
 from pathlib import Path
 
-from tests.e2e.data.test_remote import attempts, begin, data, home
+from tests.faults.local.test_remote import attempts, begin, data, home
 from tests.support.clusters.local import Cluster, eventually
 from tests.support.mounts import IN_REMOTE
 
