@@ -141,7 +141,8 @@ def head_command(state: State, names: Names) -> list[str]:
 def worker_command(state: State, names: Names) -> list[str]:
     token = ["--token-file", str(state.node_token)]
     place = ["--spool", str(state.spool), "--address", LOOPBACK]
-    return [sys.executable, "-m", "pit_worker", "run", "--url", names.url, *token, *place]
+    keeper = [sys.executable, "-m", "pit.local.keeper"]
+    return [*keeper, sys.executable, "-m", "pit_worker", "run", "--url", names.url, *token, *place]
 
 
 def environment() -> dict[str, str]:

@@ -1,8 +1,10 @@
 """A background thread: it works once at the start and whenever its topic is notified."""
 
 import logging
+import os
 import threading
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 from pit_server.wakeups import Wakeups
@@ -11,6 +13,7 @@ log = logging.getLogger(__name__)
 AFTER_FAILURE_S = 1.0  # pause after an unexpected error
 LONG_S = 0.02  # work that takes longer is followed by an equal pause, so that requests get their turn
 LONGEST_PAUSE_S = 0.5
+CRASH = 70  # exit code; gunicorn starts a new serving process
 
 
 class Work(Protocol):
@@ -18,8 +21,19 @@ class Work(Protocol):
         """Do all pending work; return the seconds until the next run without a notification, or None."""
 
 
-def start(name: str, wakeups: Wakeups, topic: str, work: Work) -> threading.Thread:
-    thread = threading.Thread(target=_serve, args=(wakeups, topic, work), name=name, daemon=True)
+def start(
+    name: str, wakeups: Wakeups, topic: str, work: Work, end: Callable[[int], object] = os._exit
+) -> threading.Thread:
+    """Start the thread; `end` is called should it die, because a head without it would look alive."""
+
+    def run() -> None:
+        try:
+            _serve(wakeups, topic, work)
+        except BaseException:
+            log.critical("background thread %s ended; the head exits", name, exc_info=True)
+            end(CRASH)
+
+    thread = threading.Thread(target=run, name=name, daemon=True)
     thread.start()
     return thread
 
