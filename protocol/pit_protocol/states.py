@@ -32,6 +32,7 @@ class JobEvent(StrEnum):
     STOP = "stop"  # by a person
     FAILED = "failed"  # one of its processes failed
     SETTLED = "settled"  # its last process ended
+    REQUEUED = "requeued"  # a node could not start it; it begins again, elsewhere if possible
 
 
 class ProcessState(StrEnum):
@@ -81,9 +82,12 @@ JOB_MOVES: dict[tuple[JobState, JobEvent], JobState] = {
     (JobState.STARTING, JobEvent.STOP): JobState.STOPPING,
     (JobState.STARTING, JobEvent.FAILED): JobState.STOPPING,
     (JobState.STARTING, JobEvent.SETTLED): JobState.ENDED,
+    (JobState.STARTING, JobEvent.REQUEUED): JobState.WAITING,
     (JobState.RUNNING, JobEvent.STOP): JobState.STOPPING,
     (JobState.RUNNING, JobEvent.FAILED): JobState.STOPPING,
     (JobState.RUNNING, JobEvent.SETTLED): JobState.ENDED,
+    # Only some processes of it run: another one never began.
+    (JobState.RUNNING, JobEvent.REQUEUED): JobState.WAITING,
     (JobState.STOPPING, JobEvent.SETTLED): JobState.ENDED,
 }
 

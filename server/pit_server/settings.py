@@ -50,6 +50,7 @@ BOUNDS = {
     "max_disk_gib": (0, 1 << 22),
     "default_cpu": (0.0, 10_000.0),
     "default_mem": (0.0, 100_000.0),
+    "max_requeues": (0, 1_000),
 }
 
 
@@ -87,6 +88,7 @@ class Settings:
     grace_s: float = 10.0  # between SIGTERM and SIGKILL
     hold_s: float = 5.0  # how long a quiet beat is held
     offline_after_s: float = 30.0  # a node silent for longer is offline
+    max_requeues: int = 3  # of a job that nodes could not start; then it fails
     lost_after_s: float = 0.0  # without contact for longer, a node's processes end by themselves; 0: never
     token_days: int = 365
     default_runtime: str = "any"  # of jobs that name none: any, process, docker

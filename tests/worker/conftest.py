@@ -56,15 +56,16 @@ class Workers:
         self.token_file.write_text(head.token + "\n")
         self._running: list[subprocess.Popen[str]] = []
 
-    def start(self, spool: Path | None = None, **environ: str) -> subprocess.Popen[str]:
-        """Start one with all settings on its command line."""
+    def start(self, spool: Path | None = None, *, program: str = "", **environ: str) -> subprocess.Popen[str]:
+        """Start one with all settings on its command line; `program` is a changed worker, in Python."""
         arguments = ["--url", self.head.url, "--token-file", str(self.token_file)]
-        return self.start_with("--spool", str(spool or self.spool), *arguments, **environ)
+        place = ["--spool", str(spool or self.spool)]
+        return self.start_with(*place, *arguments, program=program, **environ)
 
-    def start_with(self, *arguments: str, **environ: str) -> subprocess.Popen[str]:
+    def start_with(self, *arguments: str, program: str = "", **environ: str) -> subprocess.Popen[str]:
         log = (self.folder / "worker.log").open("a")
         worker = subprocess.Popen(
-            [sys.executable, "-m", "pit_worker", "run", *arguments],
+            [sys.executable, *(["-c", program] if program else ["-m", "pit_worker"]), "run", *arguments],
             env={**os.environ, **PYTHON_ENVIRON, **environ},
             stderr=log,
             text=True,

@@ -16,16 +16,15 @@ from pit_protocol.wire import to_json
 from pit_worker import settings, testing
 from pit_worker.admin import doctor, install, join
 from pit_worker.admin.doctor_docker import check_engine, check_firewall
-from pit_worker.daemon import Worker
+from pit_worker.daemon import CRASH, Worker
 from pit_worker.head import tls
 from pit_worker.runtime import accounts
 from pit_worker.runtime.docker.engine import Engine
 from pit_worker.runtime.docker.network.firewall import Firewall
-from pit_worker.settings import SettingError
+from pit_worker.settings import NotNow, SettingError
 from pit_worker.spool.spool import Spool
 
 PROBLEM = 1  # a person has to act; systemd does not restart the worker
-CRASH = 70
 INTERRUPTED = 130
 
 log = logging.getLogger("pit_worker")
@@ -39,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # It may quote others, so it must not contain terminal control characters.
         text = "".join(character if character.isprintable() else "?" for character in str(error))
         sys.stderr.write(f"pit-worker: {text}\n")
-        return PROBLEM
+        return CRASH if isinstance(error, NotNow) else PROBLEM
     except (KeyboardInterrupt, EOFError):
         sys.stderr.write("\n")
         return INTERRUPTED

@@ -2,6 +2,7 @@
 
 import logging
 import signal
+import threading
 import time
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from pit_worker.data.remote_staging import RemoteStaging
 from pit_worker.data.staging import SharedFiles, Staging
 from pit_worker.disk import DiskMonitor, measure_kib
 from pit_worker.gpu.monitor import GpuMonitor
+from pit_worker.health import Check, NodeHealth, check_data_root, check_spool
 from pit_worker.inventory import read_boot_id, read_inventory
 from pit_worker.link.beat import OutgoingBeat, compose
 from pit_worker.link.threads import HeadLink
@@ -38,6 +40,7 @@ from pit_worker.timing import Timing
 from pit_worker.venv.cache import VenvCache
 from pit_worker.venv.eviction import EvictionTimer, evict
 
+CRASH = 70  # exit code: start it again
 GATHER_S = 0.01  # changes within this time go into one beat
 MARK_S = 0.2  # between two checks of output while the head is away
 STALLED_S = 0.5  # pause after the head took none of the output it was sent
@@ -61,6 +64,7 @@ class Worker:
         self._venvs = VenvCache.of(settings)
         self._runtime = self._make_runtime()
         self._staging = self._make_staging()
+        self._health = self._make_health()
         context = Context(
             self._loop,
             self._runtime,
@@ -69,6 +73,7 @@ class Worker:
             self._boot_id,
             self._on_change,
             lambda units, then: self._gpus.release(units, then),
+            self._health,
             failpoints,
             timing,
         )
@@ -106,10 +111,12 @@ class Worker:
         """Work until a signal, or until another worker takes over; the exit code. Processes keep running."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self._loop.leave(0))
+        threading.excepthook = self._on_thread_failed
         self._watch_output()
         self._processes.recover()
         self._gpus.start(self._say_hello)
         code = self._loop.run()
+        self._processes.leave()
         log.info("exiting; %d processes are left to the next worker", len(self._processes.known))
         if not self._processes.known:
             self._runtime.shut_down()
@@ -133,6 +140,7 @@ class Worker:
         self._on_change()
         if is_first:
             self._disks.start()
+            self._health.check()
             self._eviction.start()
             self._send_regularly()
 
@@ -168,6 +176,13 @@ class Worker:
         self._send_in(delay_s)
         self._watch_output()
 
+    def _on_thread_failed(self, failure: threading.ExceptHookArgs) -> None:
+        """Exit: without one of its threads a worker would live on, deaf or mute."""
+        name = failure.thread.name if failure.thread else "unknown"
+        cause = (failure.exc_type, failure.exc_value or failure.exc_type(), failure.exc_traceback)
+        log.critical("internal worker error: thread %s ended; exiting", name, exc_info=cause)
+        self._loop.leave(CRASH)
+
     def _say_hello(self, resources: tuple[Resource, ...]) -> None:
         settings = self._settings
         inventory = read_inventory(resources)
@@ -179,8 +194,8 @@ class Worker:
             settings.overlay,
             not accounts.why_shared(settings),
             accounts.own_name(),
-            # The head can say from the first moment on that the node takes no jobs.
-            self._disks.check_spool() if settings.runtime is RuntimeKind.PROCESS else None,
+            # Known from the first moment on; that all is well, only after the first checks.
+            (settings.runtime is RuntimeKind.PROCESS and self._disks.check_spool()) or None,
         )
         self._link = link = HeadLink(settings, self._loop, self, hello, self._lease)
         if self._processes.known:
@@ -206,7 +221,21 @@ class Worker:
     def _make_local(self) -> Runtime:
         own = cgroup.find_own() if self._settings.cgroups else None
         log.info("processes are tracked by %s", f"cgroups below {own}" if own else "their environment")
-        return LocalRuntime(self._settings.search_path, own, self._venvs)
+        separates = not accounts.why_shared(self._settings)
+        return LocalRuntime(self._settings.search_path, own, self._venvs, runs_as_users=separates)
+
+    def _make_health(self) -> NodeHealth:
+        checks: dict[str, Check] = {
+            "the spool": partial(check_spool, self._spool.path),
+            "the runtime": self._runtime.check,
+        }
+        if self._settings.data_root != REMOTE:
+            checks["the data root"] = self._check_data_root
+        return NodeHealth(self._loop, checks, self._settings.max_start_faults, self._on_change, self._timing)
+
+    def _check_data_root(self) -> str:
+        root = self._settings.data_root or (self._welcome.data_root if self._welcome else "")
+        return check_data_root(Path(root)) if root else ""
 
     def _make_staging(self) -> Staging:
         is_remote = self._settings.data_root == REMOTE
@@ -293,6 +322,7 @@ class Worker:
             self._disks.trouble,
             self._processes.trouble,
             self._staging.trouble,
+            self._health.trouble,
         )
         return None if None in found else "; ".join(filter(None, found))
 

@@ -22,6 +22,7 @@ BOUNDS = {
     "image_cache_gib": (0, 1 << 22),
     "venv_cache_gib": (0, 1 << 22),
     "disk_reserve_mib": (0, 1 << 40),
+    "max_start_faults": (1, 1000),
 }
 
 
@@ -34,6 +35,10 @@ class RunAs(StrEnum):
 
 class SettingError(Exception):
     """Why the worker cannot start; the text is one sentence for a person."""
+
+
+class NotNow(SettingError):
+    """The same, but a later start may succeed."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,7 @@ class Settings:
     venv_dir: str = ""  # where Python environments of jobs are built; empty: `venvs` beside the spool
     venv_cache_gib: int = 50  # disk space for them; 0: no limit
     disk_reserve_mib: int = 2048  # with less free space, the node takes no new processes; 0: it does
+    max_start_faults: int = 3  # jobs in a row that could not be started; then the node takes none for a while
     cgroups: bool = True  # off: a process's tree is found by its environment and session
     boot_id: str = ""  # instead of the kernel's, to simulate a reboot
     log_level: str = "INFO"

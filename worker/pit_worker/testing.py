@@ -1,7 +1,7 @@
 """The environment variables that only tests set; nothing else in the worker reads them.
 
 - `PIT_CRASH_AT=label` or `label:n` kills the worker at a failpoint, the n-th time it is reached.
-- `PIT_WATCH_SPEEDUP=20` checks disks, the engine and killed processes 20 times as often.
+- `PIT_WATCH_SPEEDUP=20` checks the node, its disks and engine, and killed processes 20 times as often.
 - `PIT_GPU_SPEEDUP=20` checks GPUs 20 times as often.
 """
 
@@ -23,6 +23,10 @@ def read_timing(environ: Mapping[str, str]) -> Timing:
     watch, gpu = float(environ.get(WATCH_SPEEDUP, "1")), float(environ.get(GPU_SPEEDUP, "1"))
     normal = Timing()
     return Timing(
+        health_check_s=normal.health_check_s / watch,
+        health_timeout_s=normal.health_timeout_s / watch,
+        fault_pause_s=normal.fault_pause_s / watch,
+        start_patience_s=normal.start_patience_s / watch,
         disk_check_s=normal.disk_check_s / watch,
         disk_rest=normal.disk_rest / watch,
         engine_check_s=normal.engine_check_s / watch,

@@ -112,6 +112,7 @@ class Report(Message, frozen=True):
     oom: bool = False  # the kernel killed part of it because memory ran out
     image: str = ""  # the exact image that ran, by its digest
     usage: Usage | None = None  # measured since the last report that had one
+    node_fault: bool = False  # it ended before its command began, through no fault of the job
 
 
 class ChunkHead(Message, frozen=True):

@@ -35,6 +35,12 @@ class NodeView:
     faulty_units: Mapping[str, int] = field(default_factory=dict)  # kind -> how many units are in trouble
     holders: Mapping[str, Set[int]] = field(default_factory=dict)  # kind, also cpu, mem and slots -> jobs
     remark: str = ""  # why its admin took it out of service
+    network: str = ""  # all processes of a job are on nodes with the same
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it takes new processes."""
+        return self.state == "online" and not self.trouble
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from pit_grammar import Placement, ProcessGroup, Request
 from pit_server.scheduler.capacity import EVERYTHING, Access, FreeCapacity, NodeView
@@ -10,6 +11,10 @@ from pit_server.scheduler.placement import fit
 from pit_server.scheduler.reason import Reason, naming
 
 _NONE_ONLINE = "no node is online"
+_NO_NETWORK = (
+    "no network joins enough of them: a job runs on nodes of one runtime, and containers on several "
+    "nodes need an overlay network (`overlay` in worker.toml)"
+)
 _MAX_NODES = 3  # that a reason names
 _CLOSED = " for you; others are reserved for groups that you are no member of"
 
@@ -60,6 +65,9 @@ def refusal_reason(request: Request, views: Iterable[NodeView], access: Access =
             is_closed = access != EVERYTHING and not _impossible(group, list(idle.values()), EVERYTHING)
             return f"{group} cannot be fulfilled: {reason}{_closed(access) if is_closed else ''}"
     if fit(request, idle, access) is None:
+        joined = {key: FreeCapacity(replace(node.view, network="")) for key, node in idle.items()}
+        if fit(request, joined, access) is not None:
+            return f"{request} needs several nodes, and {_NO_NETWORK}"
         closed = "" if access == EVERYTHING else " for you"
         return f"{request} is more than all nodes together have{closed}"
     return ""

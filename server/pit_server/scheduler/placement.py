@@ -21,8 +21,28 @@ def fit(
 ) -> tuple[ProcessPlacement, ...] | None:
     """Place the whole request and subtract it from `free`; None, and nothing subtracted, if it does not fit.
 
-    Every group gets its minimum first. Only then do ranges grow, as far as capacity is free now.
+    All its processes get nodes of one network: the one that takes most of them, on the fewest nodes.
     """
+    trials = [trial for nodes in _networks(request, free) if (trial := _try(request, nodes, access))]
+    if not trials:
+        return None
+    best = max(trials, key=lambda trial: (len(trial.placements()), -len(trial.touched)))
+    free.update(best.touched)
+    return best.placements()
+
+
+def _networks(request: Request, free: dict[int, FreeCapacity]) -> list[Mapping[int, FreeCapacity]]:
+    """The nodes by their network; all together for a request that cannot have more than one process."""
+    if sum(group.count.high for group in request.groups) == 1:
+        return [free]
+    found: dict[str, dict[int, FreeCapacity]] = {}
+    for node_id, node in free.items():
+        found.setdefault(node.view.network, {})[node_id] = node
+    return list(found.values())
+
+
+def _try(request: Request, free: Mapping[int, FreeCapacity], access: Access) -> "_Trial | None":
+    """Every group gets its minimum first. Only then do ranges grow, as far as capacity is free now."""
     trial = _Trial(free, request, access)
     # The hardest to place first: pinned groups, then those that need most.
     order = sorted(range(len(request.groups)), key=lambda i: _hardness(request.groups[i]), reverse=True)
@@ -37,8 +57,7 @@ def fit(
             if not trial.add(index, group, 1):
                 break
     trial.grow()
-    free.update(trial.touched)
-    return trial.placements()
+    return trial
 
 
 def _hardness(group: ProcessGroup) -> tuple[int, bool, int, int, int]:

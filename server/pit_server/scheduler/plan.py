@@ -1,7 +1,7 @@
 """One pass over the queue: first come, first served; all or nothing; no job is starved by those behind it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pit_grammar import Request
@@ -17,6 +17,7 @@ class Waiting(NamedTuple):
     number: int
     request: Request
     access: Access = EVERYTHING
+    avoid: frozenset[int] = frozenset()  # nodes that could not start it
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ def plan(queue: Iterable[Waiting], views: Sequence[NodeView], idle: Sequence[Nod
     reasons: dict[int, Reason] = {}
     # A request that did not fit will not fit later in the pass.
     known: dict[tuple[Request, Access], Reason] = {}
-    for number, request, access in queue:
+    for job in queue:
+        number, request, access = job.number, job.request, _access_of(job, idle)
         if (request, access) in known:
             reasons[number] = known[request, access]
             continue
@@ -56,13 +58,28 @@ def plan(queue: Iterable[Waiting], views: Sequence[NodeView], idle: Sequence[Nod
         # The request may have become impossible since it was accepted.
         impossible = refusal_reason(request, idle, access) if idle else ""
         shortage = Reason(impossible) if impossible else describe_shortage(request, free, access, idle)
-        reasons[number] = add_troubles(shortage, request, idle, access) if shortage else _behind(reasons)
+        reason = add_troubles(shortage, request, idle, access) if shortage else _behind(reasons)
+        reasons[number] = reason if access == job.access else _avoiding(reason, job, idle)
         known[request, access] = Reason("waits behind {jobs}, which needs the same", (number,))
         for group in request.groups:
             for node in offered.values():
                 if node.allows(group, access):
                     node.withhold(group, access)
     return Plan(tuple(placements), reasons)
+
+
+def _access_of(job: Waiting, idle: Sequence[NodeView]) -> Access:
+    """What the job may use: not the nodes that could not start it, if there are others."""
+    if not job.avoid:
+        return job.access
+    narrow = replace(job.access, closed_nodes=job.access.closed_nodes | job.avoid)
+    others = {view.id: FreeCapacity(view) for view in idle if view.is_open}
+    return job.access if fit(job.request, others, narrow) is None else narrow
+
+
+def _avoiding(reason: Reason, job: Waiting, idle: Sequence[NodeView]) -> Reason:
+    names = ", ".join(view.name for view in idle if view.id in job.avoid)
+    return reason._replace(text=f"{reason.text}; {names} could not start it")
 
 
 def _behind(reasons: Mapping[int, Reason]) -> Reason:

@@ -16,7 +16,8 @@ from pit_server.scheduler.capacity import NodeView
 from pit_server.scheduler.kinds import CPU, MEMORY, PORT, SLOT
 from pit_server.scheduler.plan import Waiting
 from pit_server.scheduler.reason import Reason
-from pit_server.services.jobs.processes import runtimes
+from pit_server.services.jobs import requeue
+from pit_server.services.jobs.processes import hostnames, runtimes
 from pit_server.services.nodes import capacity
 from pit_server.services.nodes.aliases import KindNames
 from pit_server.services.users import deactivation
@@ -44,7 +45,7 @@ def default_needs(settings: Settings) -> tuple[Need, ...]:
 def load(session: Session, defaults: tuple[Need, ...] = ()) -> SchedulingInput:
     """Read the queue and the nodes at one moment; nodes are not read for an empty queue."""
     waiting = session.execute(
-        select(Job.id, Job.request, Job.user_id, Job.options, User.name, User.is_active)
+        select(Job.id, Job.request, Job.user_id, Job.options, Job.attempt, User.name, User.is_active)
         .join(User, User.id == Job.user_id)
         .where(Job.state == JobState.WAITING)
         .order_by(Job.id)
@@ -56,11 +57,13 @@ def load(session: Session, defaults: tuple[Need, ...] = ()) -> SchedulingInput:
     kinds, resources = KindNames(session).kinds(), ResourceAccess(session)
     texts = {row.request for row in rows}
     requests = {text: _parse(text).with_defaults(defaults).renamed(kinds) for text in texts}
+    faulty = requeue.faulty_nodes(session, [row.id for row in rows if row.attempt > 1])
     queue = [
         Waiting(
             row.id,
             requests[row.request],
             resources.access_of(row.user_id, runtimes.needed(row.options)),
+            faulty.get(row.id, frozenset()),
         )
         for row in rows
     ]
@@ -125,6 +128,7 @@ def _view(
         faulty_units=faulty or {},
         holders=holders or {},
         remark=node.service_reason,
+        network=hostnames.network_of(node),
     )
 
 

@@ -241,6 +241,6 @@ def process_log(data: DataRoot, job: int, attempt: int, group: int, index: int) 
     return LogStream(data.logs(job), f"{attempt}-{group}.{index}")
 
 
-def preparation_log(data: DataRoot, job: int, attempt: int) -> LogStream:
-    """What the head logs while it prepares a job."""
-    return LogStream(data.logs(job), f"{attempt}-prepare")
+def preparation_log(data: DataRoot, job: int) -> LogStream:
+    """What the head logs while it prepares a job, for whichever attempt."""
+    return LogStream(data.logs(job), "1-prepare")

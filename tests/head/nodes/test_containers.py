@@ -63,20 +63,34 @@ def test_without_an_image_the_clusters_default_is_used(
     assert order.spec.container.image == "debian:stable"
 
 
-def test_hosts_are_names_on_one_node_and_addresses_across_nodes(
-    a_node: Callable[..., Worker], a_placed_job: Callable[..., int]
-) -> None:
-    first, second = a_node("n0", runtime="docker"), a_node("n1", runtime="docker")
+def test_hosts_are_names_on_one_node(a_node: Callable[..., Worker], a_placed_job: Callable[..., int]) -> None:
+    first = a_node("n0", runtime="docker")
     a_placed_job("2:[]@n0")
     spec = next(iter(first.orders().values())).spec
     assert spec is not None and spec.container is not None
     assert spec.env["HOST_GROUP0_PROCESS1"] == "group0-process1"
     assert (spec.env["MASTER_ADDR"], spec.container.name) == ("group0-process0", "group0-process0")
-    a_placed_job("[]@n0,[]@n1")
-    (spec,) = [order.spec for order in second.orders().values()]
-    assert spec is not None and spec.container is not None
-    assert spec.env["HOST_GROUP0_PROCESS0"] == "n0.lab"
-    assert (spec.container.network, spec.container.name) == ("host", "")
+
+
+def test_containers_on_several_nodes_without_an_overlay_are_refused(
+    anna: Person, a_node: Callable[..., Worker]
+) -> None:
+    # With the network of their hosts they would reach the nodes' own services.
+    a_node("n0", runtime="docker"), a_node("n1", runtime="docker")
+    answer = anna.post("/jobs", json=a_submission(request="[]@n0,[]@n1"))
+    assert (answer.status_code, answer.json["code"]) == (422, "cannot_be_fulfilled")
+    assert "containers on several nodes need an overlay network (`overlay` in worker.toml)" in answer.text
+
+
+def test_a_job_without_a_runtime_is_placed_on_nodes_of_one_kind(
+    anna: Person, a_node: Callable[..., Worker], a_placed_job: Callable[..., int]
+) -> None:
+    for name, runtime in (("n0", "process"), ("n1", "docker"), ("n2", "process")):
+        a_node(name, runtime=runtime, overlay="lab", cores=1)
+    processes = anna.job(a_placed_job("2:[cpu]"))["processes"]
+    assert sorted(process["node"] for process in processes) == ["n0", "n2"]
+    answer = anna.post("/jobs", json=a_submission(request="3:[cpu]"))
+    assert "a job runs on nodes of one runtime" in answer.json["message"]
 
 
 def test_hosts_on_a_common_overlay_are_names_of_the_job(

@@ -10,6 +10,7 @@ from pit_protocol.messages.beat import Order, OrderAction, Welcome
 from pit_protocol.states import KilledBy
 from pit_protocol.system.failpoints import Failpoints
 from pit_worker.data.staging import SharedFiles
+from pit_worker.health import NodeHealth
 from pit_worker.loop import Loop
 from pit_worker.process.context import Context
 from pit_worker.process.inotify import Inotify
@@ -32,7 +33,7 @@ class FakeRuntime(LocalRuntime):
     """Starts nothing; a test calls the callbacks itself."""
 
     def __init__(self) -> None:
-        super().__init__("/bin", None, VenvCache(Path("/nowhere")))
+        super().__init__("/bin", None, VenvCache(Path("/nowhere")), runs_as_users=False)
         self.started: list[Started] = []
         self.collected: list[ExitCollected] = []
         self.adopted: int | None = None
@@ -64,6 +65,7 @@ class Bench:
             "boot",
             lambda: None,
             lambda _, then: then(""),
+            NodeHealth(self.loop, {}, 3, lambda: None, Timing()),
             Failpoints(),
             Timing(),
         )

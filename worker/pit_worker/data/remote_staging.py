@@ -33,7 +33,7 @@ from pit_worker.loop import Loop, Timer
 from pit_worker.settings import REMOTE, Settings
 from pit_worker.spool.attempt_dir import AttemptDir, localise
 from pit_worker.spool.entry import Entry, Key
-from pit_worker.spool.environment import StartRefused
+from pit_worker.spool.environment import NodeFault, StartRefused
 from pit_worker.thread_pool import ThreadPool
 
 AT_ONCE = 8
@@ -224,14 +224,14 @@ class RemoteStaging:
         except (Problem, HeadError) as error:
             return OSError(str(error))
         except MountError as error:
-            return StartRefused(f"its data directories cannot be mounted: {error}")
+            return NodeFault(f"its data directories cannot be mounted: {error}")
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                return StartRefused("this node has no space left for the job's files")
+                return NodeFault("this node has no space left for the job's files")
             return error
         except Exception as error:
             log.exception("the data of %s: internal worker error", place.path.name)
-            return StartRefused(f"internal worker error: {error}")
+            return NodeFault(f"internal worker error: {error}")
         return None
 
     def _fetch(self, place: AttemptDir, account: Account | None) -> None:

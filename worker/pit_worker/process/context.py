@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from pit_protocol.system.failpoints import Failpoints
 from pit_worker.data.staging import Staging
+from pit_worker.health import NodeHealth
 from pit_worker.loop import Loop
 from pit_worker.process.inotify import Inotify
 from pit_worker.runtime.base import Runtime
@@ -23,5 +24,6 @@ class Context:
     boot_id: str
     changed: Callable[[], None]  # there is something new to report
     release_gpus: Callable[[Sequence[str], GpusReleased], None]  # calls back when they can be given to others
+    health: NodeHealth
     failpoints: Failpoints
     timing: Timing

@@ -14,6 +14,7 @@ from pit_worker.process.process import Process
 from pit_worker.process.states import Event
 from pit_worker.process.stop import Stopper
 from pit_worker.spool.entry import End
+from pit_worker.spool.environment import NodeFault, StartRefused
 
 REBOOTED = "the node was rebooted"
 
@@ -57,9 +58,10 @@ class Finisher:
         process.advance(Event.REBOOTED)
         self._stage_out(process, end)
 
-    def refuse(self, process: Process, reason: str) -> None:
-        """It never starts."""
-        end = End(time.time(), killed_by=KilledBy.WORKER, reason=reason)
+    def refuse(self, process: Process, why: StartRefused) -> None:
+        """It never starts; by a NodeFault, another node may start it."""
+        is_fault = isinstance(why, NodeFault)
+        end = End(time.time(), killed_by=KilledBy.WORKER, reason=str(why), node_fault=is_fault)
         self._finish(process, Event.START_REFUSED, end)
 
     def cancel(self, process: Process) -> None:
@@ -113,6 +115,8 @@ class Finisher:
         if process.inotify_watch is not None:
             self._context.inotify.remove(process.inotify_watch)
         self._context.runtime.remove(process.entry)
+        if end.node_fault and process.entry.intent.spec:
+            self._context.health.note_fault(process.entry.intent.spec.job, end.reason)
         try:
             process.entry.save_end(end)
         except OSError as error:

@@ -14,10 +14,11 @@ SIGNALLED = range(129, 128 + 64 + 1)  # exit codes by which a shell says that a 
 def read_end(process: Process, gpu_fault: str = "") -> End:
     """The end of a process of which nothing is left."""
     # If this gets the claim, the supervisor exited without it, so the command never ran.
-    if process.entry.claim():
+    if process.entry.prevent_start():
         if process.stop:
             return End(time.time(), killed_by=process.stop.killed_by, reason="stopped before it began")
-        return End(time.time(), killed_by=KilledBy.WORKER, reason="its supervisor could not start")
+        reason = "its supervisor could not start"
+        return End(time.time(), killed_by=KilledBy.WORKER, reason=reason, node_fault=True)
     end = _read_exit(process)
     spec = process.entry.intent.spec
     if not process.stop and spec and process.entry.lease_has_expired():

@@ -36,6 +36,7 @@ class Process:
     descriptor: int | None = None  # readable when it has ended
     inotify_watch: int | None = None  # on its directory
     start_failures: int = 0
+    failing_since: float | None = None  # by the monotonic clock: when its start was first tried in vain
     waits_for: str = ""  # why it has not started yet, or why what it wrote is not on the head yet
     image: str = ""  # the digest of its container's image
 
@@ -90,6 +91,7 @@ class Process:
             started_at=self.started_at,
             ended_at=self.end.ended_at,
             oom=self.end.oom,
+            node_fault=self.end.node_fault,
             image=self.image,
         )
 

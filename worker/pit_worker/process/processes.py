@@ -108,6 +108,12 @@ class Processes:
             if process.state is State.RUNNING and self._context.runtime.command_has_ended(process.entry):
                 self._stopper.end_leftovers(process)
 
+    def leave(self) -> None:
+        """The worker exits in good order: what it was starting has not crashed it."""
+        for process in self.known.values():
+            if process.is_waiting:
+                process.entry.forget_tries()
+
     def _take(self, order: Order) -> None:
         """Record an unknown process, to be started, or as a tombstone so that it never is."""
         if self._welcome is None:
@@ -128,7 +134,9 @@ class Processes:
             log.error("process %s: the spool cannot be written: %s", key, error)
             entry = Entry(self._spool.path / str(key), intent)
             reason = f"the worker cannot write to its spool: {error}"
-            end = end or End(time.time(), killed_by=KilledBy.WORKER, reason=reason)
+            if end is None:
+                end = End(time.time(), killed_by=KilledBy.WORKER, reason=reason, node_fault=True)
+                self._context.health.note_fault(order.spec.job if order.spec else 0, reason)
         self._context.failpoints.reach("after-intent")
         process = self.known[key] = Process(entry, end=end)
         if end is None:

@@ -12,11 +12,13 @@ from pit_worker.process.end import Finisher
 from pit_worker.process.process import Process
 from pit_worker.process.states import Event, State
 from pit_worker.process.stop import Stopper
-from pit_worker.spool.environment import StartRefused
+from pit_worker.spool.environment import NodeFault, StartRefused
 
 STARTS_PER_TURN = 4  # of the loop, so that a large order does not delay everything else
 LONGEST_PAUSE_S = 15.0  # between two tries to start a process
 UNKNOWN = "the worker does not know this process"
+MAX_CRASHES = 3  # of the worker, while it starts a process
+CRASHES = f"the worker crashed {MAX_CRASHES} times while it started this process"
 
 log = logging.getLogger(__name__)
 
@@ -53,9 +55,11 @@ class Starter:
         if entry.intent.boot_id != self._context.boot_id:
             self._finisher.end_by_reboot(process)
         elif entry.intent.spec is None:
-            self._finisher.refuse(process, UNKNOWN)
-        elif not entry.is_claimed():
+            self._finisher.refuse(process, StartRefused(UNKNOWN))
+        elif not entry.is_claimed() and entry.count_tries() < MAX_CRASHES:
             self.enqueue(process)
+        elif entry.prevent_start():
+            self._finisher.refuse(process, StartRefused(CRASHES))
         elif (descriptor := self._context.runtime.adopt(entry)) is None:
             self._finisher.collect_exit(process)
         else:
@@ -94,6 +98,8 @@ class Starter:
             self.cancel(process)
             return
         process.advance(Event.DEQUEUED)
+        if process.start_failures == 0:
+            process.entry.note_try()
         self._watch_output(process)
         self._context.staging.stage_in(process.entry, partial(self._on_staged_in, process))
 
@@ -119,11 +125,17 @@ class Starter:
         log.info("process %s started", process.key)
         process.started_at = process.entry.started_at() or time.time()
         process.advance(Event.STARTED)
+        self._context.health.note_start()
         self.watch(process, outcome)
 
     def _on_failed(self, process: Process, error: StartRefused | OSError) -> None:
         if isinstance(error, StartRefused):
-            self._finisher.refuse(process, str(error))
+            self._finisher.refuse(process, error)
+            return
+        process.failing_since = process.failing_since or time.monotonic()
+        has_patience = time.monotonic() - process.failing_since < self._context.timing.start_patience_s
+        if not has_patience and process.entry.prevent_start():
+            self._finisher.refuse(process, NodeFault(str(error)))
             return
         # It may run or not; because of the claim another try cannot start it twice.
         log.error("process %s: not started yet: %s; trying again", process.key, error)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from pit_protocol.messages.beat import ProcessSpec
 from pit_worker.spool.entry import Entry
-from pit_worker.spool.environment import StartRefused
+from pit_worker.spool.environment import NodeFault, StartRefused
 
 READ_ONLY, WRITE_ONLY = 0o444, 0o200
 LEASE_SCRIPT = Path(__file__).with_name("lease.sh")  # supervise.sh expects it beside itself
@@ -29,6 +29,9 @@ class Runtime(Protocol):
     @property
     def gpu_trouble(self) -> str | None:
         """Why no process can be given a GPU, as a predicate; empty and None as above."""
+
+    def check(self) -> str:
+        """Try whether processes can be started; blocks. What `trouble` covers need not be tried."""
 
     def await_ready(self, ready: Callable[[], None]) -> None:
         """Call `ready`, in the loop, once processes can be run at all."""
@@ -88,4 +91,4 @@ def give_files(entry: Entry, spec: ProcessSpec) -> None:
             for file in (entry.pipe, *([entry.expired] if spec.lease_s else [])):
                 os.chown(file, spec.account.uid, spec.account.gid)
         except PermissionError:
-            raise StartRefused("this worker is not root: it cannot run processes of other users") from None
+            raise NodeFault("this worker is not root: it cannot run processes of other users") from None

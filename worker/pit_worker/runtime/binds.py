@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from pit_protocol.messages.beat import ProcessSpec
-from pit_worker.spool.environment import StartRefused
+from pit_worker.spool.environment import NodeFault, StartRefused
 
 INSIDE = PurePosixPath("/pit")  # of a container
 VENVS = "venvs"
@@ -30,7 +30,7 @@ class Bind:
 def find_binds(root: Path, spec: ProcessSpec, inside: PurePosixPath = INSIDE) -> tuple[Bind, ...]:
     """All directories to mount; raises StartRefused for one that is missing or leads elsewhere."""
     if not root.is_dir():
-        raise StartRefused(f"the data root {root} is not there on this node")
+        raise NodeFault(f"the data root {root} is not there on this node")
     binds = []
     for name, target in targets(spec, inside).items():
         if name in OF_JOB:
@@ -74,7 +74,7 @@ def check_inside(pid: int | None, binds: tuple[Bind, ...]) -> None:
             # A worker that is not root cannot check, nor mount what its own user may not.
             continue
         except OSError as error:
-            raise StartRefused(f"{bind.source} cannot be found where it was mounted: {error}") from error
+            raise NodeFault(f"{bind.source} cannot be found where it was mounted: {error}") from error
         if (seen.st_dev, seen.st_ino) != bind.identity:
             raise StartRefused(f"{bind.source} was replaced while it was being mounted")
 
@@ -103,7 +103,7 @@ def _identify(root: Path, name: str, relative: PurePosixPath) -> tuple[int, int]
             handle = following
         stat = os.fstat(handle)
     except FileNotFoundError:
-        raise StartRefused(f"{name} is not there: {root / relative}") from None
+        raise NodeFault(f"{name} is not there: {root / relative}") from None
     except NotADirectoryError:
         raise StartRefused(f"{name} is not a directory, or leads through a link: {root / relative}") from None
     finally:

@@ -1,5 +1,6 @@
 """Processes of this machine itself, each under a supervisor in /bin/sh."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from pit_protocol.system.procfs import read_stat
 from pit_worker.runtime import cgroup, process_tree, user_process
 from pit_worker.runtime.base import ExitCollected, Started, find_job_dir, give_files
 from pit_worker.spool.entry import Entry, Key
-from pit_worker.spool.environment import StartRefused, environment, places_on_node, script
+from pit_worker.spool.environment import NodeFault, StartRefused, environment, places_on_node, script
 from pit_worker.venv.cache import PRELUDE, VenvCache, variables
 
 SUPERVISE = Path(__file__).with_name("supervise.sh")
@@ -24,11 +25,18 @@ class LocalRuntime:
     trouble: str | None = ""
     gpu_trouble: str | None = ""
 
-    def __init__(self, search_path: str, own_cgroup: Path | None, venvs: VenvCache) -> None:
+    def __init__(
+        self, search_path: str, own_cgroup: Path | None, venvs: VenvCache, *, runs_as_users: bool
+    ) -> None:
+        self._runs_as_users = runs_as_users
         self._search_path = search_path
         self._own_cgroup = own_cgroup
         self._venvs = venvs
         self._children: dict[Key, subprocess.Popen[bytes]] = {}
+
+    def check(self) -> str:
+        why = user_process.why_not() if self._runs_as_users else ""
+        return f"it cannot start processes: {why}" if why else ""
 
     def await_ready(self, ready: Callable[[], None]) -> None:
         ready()
@@ -73,8 +81,12 @@ class LocalRuntime:
                 child = user_process.start(entry, spec, venvs, launch)
             else:
                 child = launch()
-        except (OSError, ValueError) as error:
+        except ValueError as error:
             raise StartRefused(f"it could not be started: {error}") from error
+        except OSError as error:
+            # Arguments and environment come from the job; everything else is the node's.
+            kind = StartRefused if error.errno == errno.E2BIG else NodeFault
+            raise kind(f"it could not be started: {error}") from error
         self._children[entry.key] = child
         return os.pidfd_open(child.pid)
 

@@ -23,6 +23,9 @@ class MixedRuntime:
     def gpu_trouble(self) -> str | None:
         return self._chosen.gpu_trouble
 
+    def check(self) -> str:
+        return self._chosen.check()
+
     def await_ready(self, ready: Callable[[], None]) -> None:
         self._chosen.await_ready(ready)
 

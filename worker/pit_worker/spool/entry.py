@@ -15,6 +15,7 @@ from pit_protocol.system.procfs import parse_stat
 from pit_protocol.wire import from_json, to_json
 from pit_worker.spool.lease import FILE_NAME as LEASE
 
+TRIES = "tries"  # a byte for each worker that tried to start it
 T = TypeVar("T")
 
 
@@ -59,6 +60,7 @@ class End:
     killed_by: KilledBy | None = None
     reason: str = ""
     oom: bool = False
+    node_fault: bool = False  # its command never began, through no fault of the job
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,27 @@ class Entry:
 
     def is_claimed(self) -> bool:
         return self.started.exists()
+
+    def prevent_start(self) -> bool:
+        """Make sure that the command never starts; False if it may have."""
+        try:
+            return self.claim()
+        except OSError:
+            # Nobody can take the claim from a spool that cannot be written.
+            return not self.is_claimed()
+
+    def note_try(self) -> None:
+        """Put on record that a worker tries to start it, in case that ends the worker."""
+        with suppress(OSError), (self.path / TRIES).open("ab") as file:
+            file.write(b".")
+
+    def count_tries(self) -> int:
+        """How many workers ended while they tried to start it."""
+        return _size(self.path / TRIES) or 0
+
+    def forget_tries(self) -> None:
+        with suppress(OSError):
+            (self.path / TRIES).unlink(missing_ok=True)
 
     def supervisor(self) -> tuple[int, int] | None:
         """Process id and start time of the supervisor that has the claim, once it has written them."""

@@ -12,7 +12,11 @@ DEFAULTS = {"LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1"}
 
 
 class StartRefused(Exception):
-    """A process cannot be started here; the text says why, for its user."""
+    """A process cannot be started, here or anywhere; the text says why, for its user."""
+
+
+class NodeFault(StartRefused):
+    """A process cannot be started on this node, through no fault of its job: another node may start it."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ def script(entry: Entry, spec: ProcessSpec, places: Places) -> str:
 def _places(root: Path, spec: ProcessSpec) -> dict[str, Path]:
     """Absolute paths by name; raises StartRefused for a missing directory or one outside the root."""
     if not root.is_dir():
-        raise StartRefused(f"the data root {root} is not there on this node")
+        raise NodeFault(f"the data root {root} is not there on this node")
     if "SRC_DIR" not in spec.paths:
         raise StartRefused("the order names no SRC_DIR")
     places = {}
@@ -78,6 +82,6 @@ def _places(root: Path, spec: ProcessSpec) -> dict[str, Path]:
         place = root / relative
         # Others, such as RESULT_FILE, are created by the process.
         if name.endswith("_DIR") and not place.is_dir():
-            raise StartRefused(f"{name} is not there: {place}")
+            raise NodeFault(f"{name} is not there: {place}")
         places[name] = place
     return places

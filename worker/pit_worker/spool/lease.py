@@ -4,6 +4,7 @@ The time is since boot, because nobody sets that clock. The file is written in p
 bind-mounted, and a bind mount keeps showing the old file after a rename.
 """
 
+import logging
 import math
 import os
 import threading
@@ -12,6 +13,8 @@ from pathlib import Path
 
 FILE_NAME = "lease"
 WIDTH = 20  # characters, so that a new value is never shorter than the old one
+
+log = logging.getLogger(__name__)
 
 
 class Lease:
@@ -29,7 +32,14 @@ class Lease:
             # Rounded up, so that a short lease does not expire before the next contact is due.
             if (contact_at := math.ceil(asked_at)) > self._contact_at:
                 self._contact_at = contact_at
-                os.pwrite(self._file, f"{self._contact_at:<{WIDTH}}\n".encode(), 0)
+                self._write(f"{self._contact_at:<{WIDTH}}\n".encode())
+
+    def _write(self, line: bytes) -> None:
+        try:
+            os.pwrite(self._file, line, 0)
+        except OSError as error:
+            # The self-check reports it. Leases that cannot be renewed end their processes in time.
+            log.error("the lease cannot be written: %s", error)
 
 
 def since_boot() -> float:

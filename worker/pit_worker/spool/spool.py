@@ -1,5 +1,6 @@
 """The worker's state on disk: one directory per process, written before anything is done."""
 
+import errno
 import fcntl
 import json
 import logging
@@ -11,12 +12,13 @@ from pathlib import Path
 from pit_protocol.atomic_file import sync_directory, write_atomic
 from pit_protocol.problem import Problem
 from pit_protocol.wire import from_json, to_json
-from pit_worker.settings import SettingError
+from pit_worker.settings import NotNow, SettingError
 from pit_worker.spool.attempt_dir import ATTEMPTS
 from pit_worker.spool.entry import End, Entry, Intent, Key
 from pit_worker.spool.environment import exports
 
 INTENT = "intent"
+FINAL = (errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG)
 DATA_ROOT = "data_root"  # a file with its path in the last session, for `doctor`
 
 log = logging.getLogger(__name__)
@@ -32,7 +34,9 @@ class Spool:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise SettingError(f"the spool {path} cannot be used: {error.strerror}") from error
+            # A disk may come back, or get space; rights and paths stay as they are.
+            kind = SettingError if error.errno in FINAL else NotNow
+            raise kind(f"the spool {path} cannot be used: {error.strerror}") from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -112,6 +112,7 @@ class Process(Base):
     started_at: Mapped[float | None]
     ended_at: Mapped[float | None]
     image: Mapped[str] = mapped_column(default="")  # that it ran in, by digest
+    node_fault: Mapped[bool] = mapped_column(default=False)  # its node could not start it
 
 
 # A literal, not a bound parameter, because only then does SQLite use the partial index.

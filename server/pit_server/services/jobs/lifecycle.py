@@ -70,13 +70,19 @@ def advance(
     target = JOB_MOVES.get((job.state, event))
     if target is None:
         raise IllegalMove(f"job {job.number} is {job.state}: no move for event `{event}`")
-    after = replace(job, state=target)
+    after = replace(job, state=target, attempt=job.attempt + (event is JobEvent.REQUEUED))
     if outcome is not None:
         after = replace(after, outcome=outcome, reason=reason)
     moved = session.execute(
         update(Job)
         .where(Job.id == job.number, Job.state == job.state)
-        .values(state=after.state, since=now, outcome=after.outcome, reason=after.reason)
+        .values(
+            state=after.state,
+            attempt=after.attempt,
+            since=now,
+            outcome=after.outcome,
+            reason=after.reason,
+        )
     )
     if moved.rowcount != 1:  # type: ignore[attr-defined]
         raise StaleState(f"job {job.number} is no longer {job.state}")
@@ -114,10 +120,18 @@ def stop(
     after = advance(
         session, job, event, now=now, actor=actor, reason=reason, outcome=outcome, process_id=process_id
     )
+    stop_processes(session, job, by=by, now=now, actor=actor)
+    if process_id is None and after.state is JobState.STOPPING and not list_live(session, job.number):
+        # It was about to be requeued, so nobody else would end it.
+        return advance(session, after, JobEvent.SETTLED, now=now, outcome=outcome, reason=reason)
+    return after
+
+
+def stop_processes(session: Session, job: LockedJob, *, by: KilledBy, now: float, actor: str = HEAD) -> None:
+    """Order the job's live processes to stop; the job keeps its state."""
     for process in list_live(session, job.number):
         if move_process(session, process, ProcessEvent.STOP, now=now, actor=actor, stop_by=by):
             change_orders(session, process.node_id)
-    return after
 
 
 def move_process(

@@ -1,4 +1,7 @@
-"""Prepare a job: load its data (short session), build its tree (no session), store the result (guarded)."""
+"""Prepare a job: load its data (short session), build its tree (no session), store the result (guarded).
+
+A job that is requeued is prepared again, in the directory of its next attempt.
+"""
 
 import logging
 import time
@@ -15,7 +18,7 @@ from pit_protocol.states import JobEvent, JobState, Outcome
 from pit_server.db.database import Database
 from pit_server.db.models import Job, User
 from pit_server.services.files import unix_ids
-from pit_server.services.jobs import jobs, lifecycle
+from pit_server.services.jobs import jobs, lifecycle, requeue
 from pit_server.services.snapshots import negotiation
 from pit_server.services.snapshots.lfs import LargeFiles
 from pit_server.services.snapshots.origins import snapshot_of
@@ -42,7 +45,8 @@ class PreparationInput:
     """Everything needed to prepare one job, as plain values."""
 
     number: int
-    attempt: int
+    attempt: int  # that is prepared
+    fault: str  # of the node that could not start the attempt before; empty: there was none
     user_id: int
     user: str
     store_id: int  # user whose object store has the snapshot
@@ -64,9 +68,9 @@ class DiffSize:
 
 
 def list_preparing(session: Session) -> list[int]:
-    return list(
-        session.execute(select(Job.id).where(Job.state == JobState.PREPARING).order_by(Job.id)).scalars()
-    )
+    """The jobs that are new, or are to be requeued."""
+    query = select(Job.id).where((Job.state == JobState.PREPARING) | requeue.IS_DUE)
+    return list(session.execute(query.order_by(Job.id)).scalars())
 
 
 def prepare(database: Database, data: DataRoot, settings: Settings, number: int) -> None:
@@ -75,20 +79,24 @@ def prepare(database: Database, data: DataRoot, settings: Settings, number: int)
         with database.read() as session:
             work = _load(session, data, settings, number)
     except Problem as problem:
-        _apply(database, number, JobEvent.REFUSED, problem.message)
+        _apply(database, number, None, problem.message)
         return
     if work is None:
+        return
+    if work.attempt > settings.max_requeues + 1:
+        _apply(database, number, None, requeue.describe_poison(work.attempt - 1, work.fault))
         return
     write_log = _LogWriter(database.wakeups, data, work)
     try:
         diff_size = _build(work, data, settings, write_log)
     except Problem as problem:
         reason = f"{problem.message}; {problem.hint}" if problem.hint else problem.message
-        _apply(database, number, JobEvent.REFUSED, reason)
+        _apply(database, number, None, reason)
     except (GitFailed, OSError) as error:
-        _apply(database, number, JobEvent.REFUSED, f"the tree could not be built: {error}")
+        _apply(database, number, None, f"the tree could not be built: {error}")
     else:
-        _apply(database, number, JobEvent.PREPARED, diff_size=diff_size)
+        event = JobEvent.REQUEUED if work.fault else JobEvent.PREPARED
+        _apply(database, number, event, work.fault, diff_size)
         if work.snapshot.pack:
             data.upload(work.user_id, work.snapshot.pack).unlink(missing_ok=True)
 
@@ -98,7 +106,7 @@ class _LogWriter:
 
     def __init__(self, wakeups: Wakeups, data: DataRoot, work: PreparationInput) -> None:
         self._wakeups = wakeups
-        self._stream = preparation_log(data, work.number, work.attempt)
+        self._stream = preparation_log(data, work.number)
         self._number = work.number
 
     def __call__(self, text: str) -> None:
@@ -107,9 +115,11 @@ class _LogWriter:
 
 
 def _load(session: Session, data: DataRoot, settings: Settings, number: int) -> PreparationInput | None:
-    job = session.get(Job, number)
-    if job is None or job.state != JobState.PREPARING:
+    due = (Job.state == JobState.PREPARING) | requeue.IS_DUE
+    job = session.execute(select(Job).where(Job.id == number, due)).scalar_one_or_none()
+    if job is None:
         return None  # stopped in the meantime
+    is_new = job.state == JobState.PREPARING
     owner = session.execute(select(User.name, User.is_admin).where(User.id == job.user_id)).one()
     user = owner.name
     keep = None
@@ -127,7 +137,8 @@ def _load(session: Session, data: DataRoot, settings: Settings, number: int) -> 
     place = remote.parse(job.remote) if job.remote else None
     return PreparationInput(
         number,
-        job.attempt,
+        job.attempt if is_new else job.attempt + 1,
+        "" if is_new else requeue.describe_fault(session, number, job.attempt),
         job.user_id,
         user,
         job.store_id or job.user_id,
@@ -211,12 +222,18 @@ def _copy_keep(source: Path | None, target: Path, write_log: _LogWriter) -> None
 
 
 def _apply(
-    database: Database, number: int, event: JobEvent, reason: str = "", diff_size: DiffSize | None = None
+    database: Database,
+    number: int,
+    done: JobEvent | None,
+    reason: str = "",
+    diff_size: DiffSize | None = None,
 ) -> None:
-    outcome = Outcome.FAILED if event is JobEvent.REFUSED else None
+    """Advance the job by the event; None: it could not be prepared, for this reason."""
+    outcome = None if done else Outcome.FAILED
     try:
         with database.write() as session:
             job = lifecycle.lock(session, number)
+            event = done or (JobEvent.REFUSED if job.state is JobState.PREPARING else JobEvent.SETTLED)
             lifecycle.advance(session, job, event, now=time.time(), reason=reason, outcome=outcome)
             if diff_size:
                 session.execute(

@@ -2,12 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pit_protocol.states import JobEvent, Outcome, ProcessEvent
 from pit_server.db.models import Event, Process
 from pit_server.store.log_stream import LogStream
 
 LAST_LINES = 20  # of the process that failed first, repeated at the end
+
+
+class PlacedProcess(NamedTuple):
+    process: Process
+    node: str  # its name
+    attempt: int  # its number
 
 
 @dataclass(frozen=True)
@@ -17,7 +24,7 @@ class JobFacts:
     number: int
     outcome: Outcome | None
     reason: str
-    processes: Mapping[int, tuple[Process, str]]  # id -> process and its node's name
+    processes: Mapping[int, PlacedProcess]  # by id, of all attempts
     streams: Mapping[int, LogStream]  # id -> its log
 
 
@@ -31,6 +38,7 @@ def render_event(event: Event, facts: JobFacts, culprit: int | None) -> list[tup
         JobEvent.ACCEPTED: f"job {facts.number} accepted from {event.actor}",
         JobEvent.PREPARED: "the tree is ready",
         JobEvent.PLACED: f"placed {event.reason}",
+        JobEvent.REQUEUED: f"requeued: {event.reason}",
         JobEvent.STOP: f"stop requested {event.reason}",
         JobEvent.FAILED: f"stopping: {event.reason}",
     }
@@ -43,7 +51,7 @@ def render_event(event: Event, facts: JobFacts, culprit: int | None) -> list[tup
 
 def _of_process(event: Event, facts: JobFacts) -> list[tuple[float, str]]:
     assert event.process_id is not None  # noqa: S101 - the caller looked
-    process, node = facts.processes[event.process_id]
+    process, node, _ = facts.processes[event.process_id]
     if event.event == ProcessEvent.STARTED:
         # By the worker's clock, like the lines that follow it.
         return [(process.started_at or event.at, f"worker {process.rank} started on {node}")]
@@ -61,6 +69,6 @@ def _closing(facts: JobFacts, culprit: int | None) -> list[str]:
     last = stream.read(stream.tail_offset(LAST_LINES), LAST_LINES * 4096, is_final=True).lines
     if not last:
         return lines
-    rank = facts.processes[culprit][0].rank
+    rank = facts.processes[culprit].process.rank
     quoted = [f"  | {line.text.decode(errors='replace')}" for line in last[-LAST_LINES:]]
     return [f"last lines of worker {rank}, which failed first:", *quoted, *lines]

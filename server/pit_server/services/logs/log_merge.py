@@ -16,7 +16,7 @@ from pit_server.db.models import Attempt, Event, Job, Node, Process
 from pit_server.services.jobs.records.delays import Delay
 from pit_server.services.logs import delay_lines
 from pit_server.services.logs.cursor import Cursor, parse_cursor, render_cursor
-from pit_server.services.logs.event_text import JobFacts, render_event
+from pit_server.services.logs.event_text import JobFacts, PlacedProcess, render_event
 from pit_server.store.data_root import DataRoot
 from pit_server.store.log_lines import MAX_LINE
 from pit_server.store.log_stream import Line, LogStream, Portion, preparation_log, process_log
@@ -55,7 +55,7 @@ class MergedLine(NamedTuple):
 
 def read(session: Session, job: Job, data: DataRoot, query: Query, delay: Delay | None = None) -> LogBatch:
     """Read the next batch of lines after the query's cursor, and what delays the job if that is new."""
-    processes = list_processes(session, job)
+    processes = list_processes(session, job, only_current=bool(query.process))
     sources = list_sources(job, data, processes, query.process)
     place = _start(sources, query)
     portions = _read_streams(sources, place, query)
@@ -94,28 +94,31 @@ def read(session: Session, job: Job, data: DataRoot, query: Query, delay: Delay 
     )
 
 
-def list_processes(session: Session, job: Job) -> dict[int, tuple[Process, str]]:
-    rows = session.execute(
-        select(Process, Node.name)
+def list_processes(session: Session, job: Job, *, only_current: bool = False) -> dict[int, PlacedProcess]:
+    """The processes of all attempts of the job, or of the current one only."""
+    query = (
+        select(Process, Node.name, Attempt.number)
         .join(Attempt, Attempt.id == Process.attempt_id)
         .join(Node, Node.id == Process.node_id)
-        .where(Process.job_id == job.id, Attempt.number == job.attempt)
+        .where(Process.job_id == job.id)
+        .order_by(Process.id)
     )
-    return {row.Process.id: (row.Process, row.name) for row in rows}
+    rows = session.execute(query.where(Attempt.number == job.attempt) if only_current else query)
+    return {row.Process.id: PlacedProcess(row.Process, row.name, row.number) for row in rows}
 
 
 def list_sources(
-    job: Job, data: DataRoot, processes: dict[int, tuple[Process, str]], only: str
+    job: Job, data: DataRoot, processes: dict[int, PlacedProcess], only: str
 ) -> dict[int, Source]:
     sources = {}
-    for process_id, (process, _) in processes.items():
-        stream = process_log(data, job.id, job.attempt, process.group_index, process.process_index)
+    for process_id, (process, _, attempt) in processes.items():
+        stream = process_log(data, job.id, attempt, process.group_index, process.process_index)
         if only in ("", str(process.rank), f"{process.group_index}.{process.process_index}"):
             sources[process_id] = Source(
                 f"worker {process.rank}", stream, process.state == ProcessState.ENDED
             )
     if only and not sources and processes:
-        last = max(process.rank for process, _ in processes.values())
+        last = max(placed.process.rank for placed in processes.values())
         raise Problem(
             "no_such_process",
             f"job {job.id} has no process {only}",
@@ -124,7 +127,7 @@ def list_sources(
         )
     if not only:
         is_final = job.state != JobState.PREPARING
-        sources[PREPARE] = Source("prepare", preparation_log(data, job.id, job.attempt), is_final)
+        sources[PREPARE] = Source("prepare", preparation_log(data, job.id), is_final)
     return sources
 
 
@@ -177,14 +180,14 @@ def _whole_characters(data: bytes) -> str:
 
 
 def list_events(
-    session: Session, job: Job, data: DataRoot, processes: dict[int, tuple[Process, str]], after: int
+    session: Session, job: Job, data: DataRoot, processes: dict[int, PlacedProcess], after: int
 ) -> list[MergedLine]:
     events = session.execute(
         select(Event).where(Event.job_id == job.id, Event.id > after).order_by(Event.id)
     ).scalars()
     streams = {
-        key: process_log(data, job.id, job.attempt, process.group_index, process.process_index)
-        for key, (process, _) in processes.items()
+        key: process_log(data, job.id, attempt, process.group_index, process.process_index)
+        for key, (process, _, attempt) in processes.items()
     }
     outcome = Outcome(job.outcome) if job.outcome else None
     facts = JobFacts(job.id, outcome, job.reason, processes, streams)

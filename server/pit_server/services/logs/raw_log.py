@@ -30,7 +30,7 @@ class Part:
 
 def read(session: Session, job: Job, data: DataRoot, query: Query) -> Part:
     """Read the next bytes of a process; none while it has not begun."""
-    processes = list_processes(session, job)
+    processes = list_processes(session, job, only_current=True)
     if len(processes) > 1 and not query.process:
         raise Problem(
             "which_process",

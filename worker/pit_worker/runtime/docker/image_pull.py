@@ -30,6 +30,17 @@ _SENTENCES = (
     ("does not answer", "the Docker engine of this node did not answer while it pulled {image}"),
 )
 
+# In a sentence: the cause is not the image's name, nor a registry that does not give it.
+_NODE_FAULTS = (
+    "no space left",
+    "refuses more pulls for now",
+    "does not trust",
+    "it timed out",
+    "no route to it",
+    "it closed the connection",
+    "did not answer",
+)
+
 
 class Progress:
     """Sums up the progress of all layers; a line is due every 5 percent, at most once a second."""
@@ -77,6 +88,11 @@ def explain(image: str, text: str) -> str:
         if pattern in text:
             return sentence.format(image=image, where=f"the registry {registry(image)}")
     return f"the image {image} could not be pulled: {text}"
+
+
+def is_node_fault(text: str) -> bool:
+    """Whether another node may get the image: this one has no space or no network, or does not trust it."""
+    return any(pattern in explain("", text) for pattern in _NODE_FAULTS)
 
 
 def is_temporary(text: str) -> bool:

@@ -14,7 +14,7 @@ from pit_protocol.messages.beat import Pull
 from pit_worker.runtime.docker import image_pull
 from pit_worker.runtime.docker.engine import Engine, EngineAway, EngineRefused, Image
 from pit_worker.spool.entry import Entry
-from pit_worker.spool.environment import StartRefused
+from pit_worker.spool.environment import NodeFault, StartRefused
 
 TRIES = 3
 PAUSE_S = 2.0  # before the second try; twice as long before the third
@@ -88,7 +88,7 @@ class Images:
             except (EngineRefused, EngineAway) as error:
                 text = str(error)
                 if count == TRIES or not image_pull.is_temporary(text):
-                    raise StartRefused(image_pull.explain(name, text)) from error
+                    raise refusal(name, text) from error
                 self._write_line(name, f"{image_pull.explain(name, text)}; trying again")
                 time.sleep(PAUSE_S * count)
         raise AssertionError
@@ -128,6 +128,12 @@ class Images:
                 log.info("the image %s stays: %s", name, error)
                 continue
             self._uses.forget(id_)
+
+
+def refusal(image: str, text: str) -> StartRefused:
+    """Why a process gets no image, from what engine or registry say."""
+    kind = NodeFault if image_pull.is_node_fault(text) else StartRefused
+    return kind(image_pull.explain(image, text))
 
 
 class ImageUses:

@@ -25,8 +25,7 @@ from pit_worker.runtime.docker import container_cgroup
 from pit_worker.runtime.docker.engine import ContainerInfo, Engine, EngineAway, EngineRefused, Image
 from pit_worker.runtime.docker.engine_watch import EngineWatch
 from pit_worker.runtime.docker.exit_status import engine_started_at, interpret
-from pit_worker.runtime.docker.image_pull import explain
-from pit_worker.runtime.docker.images import Images
+from pit_worker.runtime.docker.images import Images, refusal
 from pit_worker.runtime.docker.network.firewall import Firewall
 from pit_worker.runtime.docker.network.networks import Networks
 from pit_worker.runtime.docker.output_writer import OutputWriters
@@ -34,7 +33,7 @@ from pit_worker.runtime.docker.spec import container_name, is_own, network_name
 from pit_worker.runtime.docker.start import NO_GPUS, ContainerStart, NotStarted
 from pit_worker.settings import Settings
 from pit_worker.spool.entry import End, Entry, Record
-from pit_worker.spool.environment import StartRefused
+from pit_worker.spool.environment import NodeFault, StartRefused
 from pit_worker.thread_pool import ThreadPool
 from pit_worker.timing import Timing
 from pit_worker.venv.cache import VenvCache
@@ -82,6 +81,9 @@ class DockerRuntime:
     @property
     def gpu_trouble(self) -> str | None:
         return self._watch.gpu_trouble
+
+    def check(self) -> str:
+        return ""
 
     def await_ready(self, ready: Callable[[], None]) -> None:
         def ask() -> None:
@@ -224,7 +226,7 @@ class DockerRuntime:
         except OSError as error:
             with_image(error)
         except EngineRefused as error:
-            with_image(StartRefused(explain(container.image, str(error))))
+            with_image(refusal(container.image, str(error)))
 
     def _start_container(
         self, entry: Entry, image: Image, report: Callable[[int | StartRefused | OSError], None]
@@ -238,7 +240,7 @@ class DockerRuntime:
             if str(error) == NO_GPUS:
                 self._watch.refuse_gpus()
             self.remove(entry)
-            report(StartRefused(str(error)))
+            report(error.why)
         except StartRefused as error:
             report(error)
         except OSError as error:
@@ -248,7 +250,7 @@ class DockerRuntime:
             report(error)
         except Exception as error:
             log.exception("process %s: internal worker error", entry.key)
-            report(StartRefused(f"internal worker error: {error}"))
+            report(NodeFault(f"internal worker error: {error}"))
 
     def _collect_exit(self, entry: Entry, collected: ExitCollected, backoff: Backoff) -> None:
         try:

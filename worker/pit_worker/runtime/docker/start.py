@@ -21,14 +21,14 @@ from pit_worker.runtime.docker.network.networks import Networks, explain_missing
 from pit_worker.runtime.docker.output_writer import OutputWriters
 from pit_worker.runtime.docker.spec import arguments, container_name, is_own, labels, network_name
 from pit_worker.spool.entry import Entry, Record
-from pit_worker.spool.environment import StartRefused
+from pit_worker.spool.environment import NodeFault, StartRefused
 from pit_worker.venv.cache import VenvCache
 
 NOT_FOUND = 127  # exit code of an init whose program is not there
 NO_GPUS = "the Docker engine of this node cannot give GPUs: it has no NVIDIA toolkit"
 # A part of what runc says, and the sentence for the user.
+NO_SHELL = "the image {image} has no /bin/sh, which runs commands"
 _SENTENCES = (
-    ('"/bin/sh"', "the image {image} has no /bin/sh, which runs commands"),
     ("could not select device driver", NO_GPUS),
     ("no space left", "this node has no space left for a container"),
     ("nvidia-container-cli", "the GPUs cannot be given to the container: {text}"),
@@ -36,7 +36,11 @@ _SENTENCES = (
 
 
 class NotStarted(Exception):
-    """The container must not run its command any more; the text says why, for its user."""
+    """The container must not run its command any more; `why` is for its user."""
+
+    def __init__(self, why: StartRefused) -> None:
+        super().__init__(str(why))
+        self.why = why
 
 
 class ContainerStart:
@@ -82,9 +86,9 @@ class ContainerStart:
             self._failpoints.reach("after-record")
             check_inside(record.pid, binds)
         except StartRefused as error:
-            raise NotStarted(str(error)) from error
+            raise NotStarted(error) from error
         if not self._output_writers.claim(entry):
-            raise NotStarted("stopped before it began")
+            raise NotStarted(StartRefused("stopped before it began"))
         self._failpoints.reach("after-claim")
         return record
 
@@ -107,10 +111,10 @@ class ContainerStart:
             # Image or network were removed since they were checked.
             raise OSError(str(error)) from error
         except EngineRefused as error:
-            raise StartRefused(f"the container could not be created: {error}") from error
+            raise NodeFault(f"the container could not be created: {error}") from error
         name = container_name(entry)
         if found and not is_own(found, entry):
-            raise StartRefused(f"there is a container {name} already, which is not from this worker")
+            raise NodeFault(f"there is a container {name} already, which is not from this worker")
         if found and found.status in ("created", "running"):
             return found.id
         self._engine.remove(name)
@@ -123,7 +127,7 @@ class ContainerStart:
             text = str(error)
             if "network" in text and "not found" in text:
                 raise self._without_network(spec, container, text) from error
-            raise StartRefused(_explain(text, spec.container.image if spec.container else "")) from error
+            raise _explain(text, spec.container.image if spec.container else "") from error
         found = self._engine.get(container)
         stat = read_stat(found.pid) if found and found.pid else None
         group = find_cgroup(found.pid) if found and stat else None
@@ -135,7 +139,7 @@ class ContainerStart:
         """A private network was removed since it was checked; any other never existed."""
         network = spec.container.network if spec.container else HOST
         if network != PRIVATE:
-            return StartRefused(explain_missing(network))
+            return NodeFault(explain_missing(network))
         self._engine.remove(container)
         return OSError(text)
 
@@ -143,7 +147,7 @@ class ContainerStart:
 def _ended_early(container: str, found: ContainerInfo | None, spec: ProcessSpec) -> Exception:
     if found and found.exit_code == NOT_FOUND and spec.container:
         # The engine's init says so for what it cannot start.
-        return StartRefused(f"the image {spec.container.image} has no /bin/sh, which runs commands")
+        return StartRefused(NO_SHELL.format(image=spec.container.image))
     if found and found.status == "exited":
         return StartRefused(f"its container ended by itself before it began, with code {found.exit_code}")
     return EngineAway(f"the container {container} cannot be found")
@@ -156,8 +160,11 @@ def _check_script(entry: Entry, spec: ProcessSpec) -> None:
             raise StartRefused("there is no .compute in the project, and no command was given")
 
 
-def _explain(text: str, image: str) -> str:
+def _explain(text: str, image: str) -> StartRefused:
+    """Why a container could not be started: the image has no shell, or it is the node's fault."""
+    if '"/bin/sh"' in text:
+        return StartRefused(NO_SHELL.format(image=image))
     for pattern, sentence in _SENTENCES:
         if pattern in text:
-            return sentence.format(image=image, text=text)
-    return f"the container could not be started: {text}"
+            return NodeFault(sentence.format(text=text))
+    return NodeFault(f"the container could not be started: {text}")

@@ -14,18 +14,25 @@ class Hostnames:
     hosts: tuple[str, ...]  # one per process, by rank
 
 
+def network_of(node: Node) -> str:
+    """What a node must have in common with others to run processes of one job with them.
+
+    Containers on several nodes need an overlay. With the network of their hosts they would reach services
+    that listen on a node's loopback address, and a cloud's metadata service.
+    """
+    if node.runtime != Runtime.DOCKER:
+        return HOST
+    return f"overlay {node.overlay}" if node.overlay else f"node {node.name}"
+
+
 def choose_hostnames(
     number: int, attempt: int, processes: Sequence[ProcessPlacement], nodes: dict[int, Node]
 ) -> Hostnames:
-    """On one node: a private network. Across nodes: their common overlay, or the network of the hosts."""
+    """Containers on one node: a private network; on several: their overlay. Else the network of the hosts."""
     used = {process.node_id: nodes[process.node_id] for process in processes}
-    overlays = {node.overlay for node in used.values()}
-    if any(node.runtime != Runtime.DOCKER for node in used.values()):
-        network = HOST
-    elif len(used) == 1:
-        network = PRIVATE
-    else:
-        network = overlays.pop() or HOST if len(overlays) == 1 else HOST
+    first = next(iter(used.values()))
+    across = PRIVATE if len(used) == 1 else first.overlay
+    network = across if first.runtime == Runtime.DOCKER else HOST
     if network == HOST:
         addresses = {key: node.fixed_address or node.address for key, node in used.items()}
         return Hostnames(network, tuple(addresses[process.node_id] for process in processes))

@@ -11,11 +11,11 @@ from pit_protocol.messages.beat import Report
 from pit_protocol.states import JobEvent, JobState, KilledBy, Outcome, ProcessEvent, ProcessState
 from pit_server.db.database import AnyRow, notify_after_commit
 from pit_server.db.models import Allocation
-from pit_server.services.jobs import lifecycle
+from pit_server.services.jobs import lifecycle, requeue
 from pit_server.services.jobs.lifecycle import LockedJob
 from pit_server.services.users import tokens
 from pit_server.services.validation import storable
-from pit_server.wakeups import SCHEDULER
+from pit_server.wakeups import PREPARER, SCHEDULER
 
 MAX_IMAGE = 500
 NODE_LOST = (KilledBy.REBOOT, KilledBy.LEASE, KilledBy.NODE)
@@ -82,15 +82,19 @@ def _end(session: Session, process: AnyRow, report: Report, *, now: float, actor
         signal=report.signal,
         killed_by=report.killed_by,
         oom=report.oom,
+        node_fault=report.node_fault,
         ended_at=report.ended_at or now,
         **_start(report),
     )
 
 
 def _settle(session: Session, job: LockedJob, process: AnyRow, report: Report, *, now: float) -> None:
-    """Stop the job if the process failed; end the job if it was the last one."""
+    """Stop the job if the process failed; end it, or begin to requeue it, if that was the last one."""
+    is_requeued = requeue.is_pending(session, job, report)
+    if is_requeued:
+        lifecycle.stop_processes(session, job, by=KilledBy.JOB, now=now)
     # A killed process has not finished its work, even if it exits with 0.
-    if (report.exit_code != 0 or report.killed_by) and job.state in (JobState.STARTING, JobState.RUNNING):
+    elif (report.exit_code != 0 or report.killed_by) and job.state in (JobState.STARTING, JobState.RUNNING):
         job = lifecycle.stop(
             session,
             job,
@@ -102,6 +106,9 @@ def _settle(session: Session, job: LockedJob, process: AnyRow, report: Report, *
         )
     if not lifecycle.list_live(session, job.number):
         tokens.revoke_of_attempt(session, process.attempt_id)
+        if is_requeued:
+            notify_after_commit(session, PREPARER)
+            return
         outcome = job.outcome or Outcome.SUCCEEDED
         lifecycle.advance(session, job, JobEvent.SETTLED, now=now, outcome=outcome, reason=job.reason)
 

@@ -10,7 +10,7 @@ from pit_worker.runtime.docker.engine import Engine, EngineRefused
 from pit_worker.runtime.docker.network.firewall import Firewall, bridge_name
 from pit_worker.runtime.docker.network.subnets import choose, read_routes
 from pit_worker.spool.entry import Key
-from pit_worker.spool.environment import StartRefused
+from pit_worker.spool.environment import NodeFault
 
 OVERLAPS = "overlap"  # in the engine's error for a subnet that is in use
 MAX_TRIES = 100
@@ -39,7 +39,7 @@ class Networks:
     def acquire(self, name: str, key: Key, labels: Mapping[str, str], containers: int = 1) -> None:
         """Create the network for so many containers unless it exists; it stays until `key` releases it.
 
-        Raises StartRefused, or OSError while all addresses are taken.
+        Raises NodeFault, or OSError while all addresses are taken.
         """
         with self._engine_lock:
             self.add_user(name, key)
@@ -49,11 +49,11 @@ class Networks:
                     self._add(name, labels, containers, key)
                 self._waiting.discard(key)
             except EngineRefused as error:
-                raise StartRefused(f"its network could not be created: {error}") from error
+                raise NodeFault(f"its network could not be created: {error}") from error
 
     def _add(self, name: str, labels: Mapping[str, str], containers: int, key: Key) -> None:
         if not any(choose(self._pools, containers, (), name)):
-            raise StartRefused(f"this node cannot have addresses for {containers} containers; {MORE}")
+            raise NodeFault(f"this node cannot have addresses for {containers} containers; {MORE}")
         taken = [*read_routes(), *self._engine.list_subnets()]
         for subnet in islice(choose(self._pools, containers, taken, name), MAX_TRIES):
             try:
@@ -93,10 +93,10 @@ class Networks:
                     self._engine.remove_network(name)
 
     def check(self, name: str) -> None:
-        """Raise StartRefused if this node can tell that there is no such network."""
+        """Raise NodeFault if this node can tell that there is no such network."""
         # In a swarm, a node that is not a manager sees a network only while a container is on it.
         if not self._engine.has_network(name) and not self._engine.is_in_swarm():
-            raise StartRefused(explain_missing(name))
+            raise NodeFault(explain_missing(name))
 
 
 def explain_missing(name: str) -> str:
