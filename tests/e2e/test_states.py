@@ -18,7 +18,6 @@ from tests.project_states import STATES, contents
 from tests.support.clusters.local import Cluster, Project, running
 from tests.support.git_projects import git
 
-
 # States of which the head gets all objects in different ways if it cannot reach the remote.
 WHOLE = (
     "clean",

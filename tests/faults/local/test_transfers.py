@@ -214,7 +214,7 @@ def test_a_client_goes_on_by_itself_when_the_head_is_back(
         cluster.kill("head")
         cluster.ok("up")
         client.send_signal(signal.SIGCONT)
-        assert client.wait(60) == 0
+        assert client.wait(60) == 0, client.stderr and client.stderr.read()
     assert digest(folder / "large.bin") == digest(large)
 
 
