@@ -120,7 +120,7 @@ def _identity(pid: int) -> str:
 def _get_live(pid: int) -> Stat | None:
     """The status of a process; None if it has ended, even if its parent has not noticed yet."""
     stat = read_stat(pid)
-    return None if stat is None or stat.state in ("Z", "X") else stat
+    return None if stat is None or stat.has_ended else stat
 
 
 def _boot() -> str:

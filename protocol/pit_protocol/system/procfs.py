@@ -12,12 +12,20 @@ class Stat(NamedTuple):
     parent: int
     session: int
     state: str  # one letter; Z is a zombie
+    threads: int
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing of it runs; a zombie with threads still has its files and ports open."""
+        return self.state in ("Z", "X") and self.threads <= 1
 
 
 def parse_stat(line: str) -> Stat:
     # The name in parentheses may itself contain spaces and parentheses.
     rest = line[line.rindex(")") + 2 :].split()
-    return Stat(int(line[: line.index("(")]), int(rest[19]), int(rest[1]), int(rest[3]), rest[0])
+    return Stat(
+        int(line[: line.index("(")]), int(rest[19]), int(rest[1]), int(rest[3]), rest[0], int(rest[17])
+    )
 
 
 def read_stat(pid: int) -> Stat | None:
