@@ -53,7 +53,8 @@ def command(number: int, directory: Path | None, plain: bool, as_json: bool) -> 
                 commit,
             )
         try:
-            extract(_code(head, number), target)
+            # A `.git` from elsewhere could name programs that git runs.
+            extract(_code(head, number), target, refused=".git")
         except BaseException:
             if project:
                 project.run("worktree", "remove", "--force", "--", str(target.absolute()))

@@ -15,6 +15,7 @@ from pit.head.files_api import DIRECTORY, FILE, Content, Entry, FilesApi
 from pit.head.latest import find_path
 from pit.login.session import open_head
 from pit.snapshot.exclude import leaving_out
+from pit.transfer import pulled
 from pit.transfer.pull import Pull, check_place, copy_to_stdout, exists, is_unfinished
 from pit.ui import output
 from pit.ui.documents import Transfer
@@ -84,12 +85,17 @@ def _pull(
     if where.is_pattern and remote.get_entry(where) is None:
         return _pull_matches(remote, where, local, force, resume)
     entry = remote.entry(where)
-    resumes = resume and is_unfinished(where, local)
-    name = where.name if local.is_dir() and not resumes else ""
+    source = f"{remote.head.connection.url} {where.route}"
+    is_again = (resume and is_unfinished(where, local)) or (
+        (resume or force) and pulled.is_copy(source, local)
+    )
+    name = where.name if local.is_dir() and not is_again else ""
     target = local / name
     if entry.kind == DIRECTORY:
         entries = list(remote.entries(where, recursive="yes"))
-        return (*_copy(remote, where, entries, local, name, force, resume), target)
+        count, size = _copy(remote, where, entries, local, name, force, resume)
+        pulled.note(source, target)
+        return count, size, target
     if entry.kind != FILE:
         # The head follows a link that stays in the domain; only the head knows its target.
         content = _content(remote, where)

@@ -9,28 +9,39 @@ from pit.snapshot.ignore import literal_pattern
 from pit.snapshot.repository import Repository
 from pit.ui import output
 from pit.ui.plural import plural
+from pit_protocol.atomic_file import write_all
 from pit_protocol.problem import Problem
+from pit_protocol.transport.dirfd import NO_FOLLOW, DirectoryTree
 
 
 @contextmanager
 def leaving_out(targets: Iterable[Path]) -> Iterator[None]:
     """Leave out what this block creates at or below the targets, even if it does not finish."""
     new = list(dict.fromkeys(_outermost_new(target) for target in targets if not os.path.lexists(target)))
+    # Found now, because what comes may bring a `.git` of somebody else.
+    around = _find_project(new)
     try:
         yield
     finally:
-        leave_out([path for path in new if os.path.lexists(path)])
+        if around:
+            _leave_out([path for path in new if os.path.lexists(path)], around)
 
 
 def leave_out(targets: list[Path]) -> None:
     """Let the project around the targets ignore them, unless it does so already."""
-    if not targets:
-        return
-    places = [target.parent.resolve() / target.name for target in targets]
+    if around := _find_project(targets):
+        _leave_out(targets, around)
+
+
+def _find_project(targets: list[Path]) -> Repository | None:
     try:
-        around = Repository.find(places[0].parent)
+        return Repository.find(targets[0].parent.resolve()) if targets else None
     except Problem:
-        return
+        return None
+
+
+def _leave_out(targets: list[Path], around: Repository) -> None:
+    places = [target.parent.resolve() / target.name for target in targets]
     inside = [place for place in places if place.is_relative_to(around.top)]
     paths = [_pattern_path(place, around.top) for place in inside]
     ignored = _ignored(around, paths)
@@ -38,13 +49,27 @@ def leave_out(targets: list[Path]) -> None:
     if not left:
         return
     file = around.paths["info/exclude"]
-    file.parent.mkdir(exist_ok=True)
-    with file.open("ab") as lines:
-        lines.write(b"\n" + b"".join(_pattern(path) for path in left))
     named = file.relative_to(around.top) if file.is_relative_to(around.top) else file
+    try:
+        _append(file, b"\n" + b"".join(_pattern(path) for path in left))
+    except (OSError, Problem) as error:
+        output.note(f"{targets[0]} is not ignored by git: {named} cannot be written: {error}")
+        return
     what = f"{targets[0]} is" if len(left) == 1 else f"{plural(len(left), 'new path')} are"
     them = "it" if len(left) == 1 else "them"
     output.note(f"{what} ignored by git and `pit run` from now on: {named} names {them}")
+
+
+def _append(file: Path, lines: bytes) -> None:
+    """Add lines to a file in a directory of a repository; neither may be a link, which may lead anywhere."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | NO_FOLLOW
+    with DirectoryTree.at(file.parent.parent) as tree:
+        place = tree.directory([file.parent.name], make=0o777)
+        descriptor = os.open(file.name, flags, 0o666, dir_fd=place)
+    try:
+        write_all(descriptor, lines)
+    finally:
+        os.close(descriptor)
 
 
 def _outermost_new(path: Path) -> Path:

@@ -19,11 +19,13 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW
 _UMASK = 0o022
 
 
-def extract(chunks: Iterable[bytes], target: Path, *, strip: int = 0, overwrite: bool = True) -> int:
+def extract(
+    chunks: Iterable[bytes], target: Path, *, strip: int = 0, overwrite: bool = True, refused: str = ""
+) -> int:
     """Extract a tar stream into `target`, which is made if it is missing; see `extract_into`."""
     target.mkdir(parents=True, exist_ok=True)
     with DirectoryTree.at(target) as tree:
-        return extract_into(tree, chunks, strip=strip, overwrite=overwrite)
+        return extract_into(tree, chunks, strip=strip, overwrite=overwrite, refused=refused)
 
 
 def extract_into(
@@ -35,13 +37,15 @@ def extract_into(
     mark: str = "new",
     keep_modes: bool = False,
     must_be_sealed: bool = False,
+    refused: str = "",
 ) -> int:
     """Extract a tar stream, gzip or plain, into `tree`; returns the number of entries.
 
     `strip` drops that many leading names of each path. Each file is whole or absent; `mark` is in the names
     of unfinished files, by which to find what a killed program left. Modes are widened for the owner and
     narrowed for others, unless they are to be kept. Raises a Problem for an archive that is broken, wants to
-    reach beyond `tree` or, if it `must_be_sealed`, has no hash at its end; what came before stays.
+    reach beyond `tree`, has something of the name `refused` (in any case) or, if it `must_be_sealed`, has no
+    hash at its end; what came before stays.
     """
     reader = TarReader(chunks)
     extraction = _Extraction(tree, mark, overwrite=overwrite, keep_modes=keep_modes)
@@ -50,6 +54,8 @@ def extract_into(
         parts = _parts(member.name)[strip:]
         if not parts:
             continue
+        if refused and refused in (part.lower() for part in parts):
+            raise bad_archive(f"it wants to write to {member.name!r}")
         count += 1
         extraction.add(parts, member, reader)
     if must_be_sealed and not reader.is_sealed:

@@ -1,5 +1,6 @@
 """What comes from the head into a project does not become a part of it."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,40 @@ def test_what_an_interrupted_copy_leaves_is_left_out(checkout: Path) -> None:
         Path("runs").mkdir()
         raise KeyboardInterrupt
     assert excluded(checkout) == ["/runs/"]
+
+
+def test_a_repository_that_arrives_is_not_used(checkout: Path, tmp_path: Path) -> None:
+    """Whoever wrote what is pulled could choose the file that pit appends to."""
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    place = tmp_path / "plain"
+    place.mkdir()
+    with leaving_out([place / ".git", place / "x; evil"]):
+        git(place, "init", "-q")
+        (place / ".git/info/exclude").unlink(missing_ok=True)
+        (place / ".git/info").mkdir(exist_ok=True)
+        (place / ".git/info/exclude").symlink_to(victim)
+        (place / "x; evil").touch()
+    assert victim.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["info", "info/exclude"])
+def test_a_link_in_the_repository_is_not_written_through(
+    checkout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    (tmp_path / "victim").mkdir()
+    victim = tmp_path / "victim" / "exclude"
+    victim.write_text("mine")
+    shutil.rmtree(checkout / ".git/info")
+    if name == "info":
+        (checkout / ".git/info").symlink_to(victim.parent)
+    else:
+        (checkout / ".git/info").mkdir()
+        (checkout / ".git/info/exclude").symlink_to(victim)
+    with leaving_out([Path("x")]):
+        Path("x").touch()
+    assert victim.read_text() == "mine"
+    assert "pit: x is not ignored by git: .git/info/exclude cannot be written" in capsys.readouterr().err
 
 
 def test_outside_of_a_project_nothing_happens(

@@ -2,7 +2,8 @@
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -194,6 +195,36 @@ def test_a_name_below_the_target_is_no_link_but_the_target_may_be(
     puller = Pull(remote, Bar(None, "data", None, 0), force=True)
     with pytest.raises(Problem, match=f"^{target}/data is a link or a file"):
         puller.directory(SOURCE, remote.all_entries(), target, "data")
+
+
+@CONTENTS
+def test_a_directory_that_becomes_a_link_during_a_pull_leads_nowhere(
+    remote: DirectoryRemote,
+    target: Path,
+    tmp_path: Path,
+    outside: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    content: bytes,
+) -> None:
+    """A process on this machine may swap it when the file begins to arrive, and before it gets its name."""
+    (remote.folder / "a").mkdir()
+    (remote.folder / "a" / "victim").write_bytes(content)
+
+    def swap_then(answer: Callable[..., object]) -> Callable[..., object]:
+        def swap(*arguments: object, **options: object) -> object:
+            if not (target / "a").is_symlink():
+                (target / "a").rename(tmp_path / "moved")
+                (target / "a").symlink_to(outside)
+            return answer(*arguments, **options)
+
+        return swap
+
+    for name in ("content", "tar"):
+        monkeypatch.setattr(remote, name, swap_then(getattr(remote, name)))
+    with suppress(Problem):
+        pull(remote, target)
+    if (tmp_path / "moved" / "victim").exists():
+        assert (tmp_path / "moved" / "victim").read_bytes() == content
 
 
 @pytest.mark.parametrize("name", ["..", "../outside", "/etc", "a/../../b", ".", "", "a\0b"])

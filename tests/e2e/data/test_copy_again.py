@@ -51,6 +51,26 @@ def test_a_link_that_a_group_member_made_is_not_written_through(
     assert [(path.name, path.read_text()) for path in victim.parent.iterdir()] == [("big.bin", "untouched")]
 
 
+@pytest.mark.parametrize("option", ["-f", "-c"])
+def test_a_repeated_pull_does_the_same_again(shared_cluster: Cluster, tmp_path: Path, option: str) -> None:
+    cluster, tree, copy = shared_cluster, tmp_path / f"same{option[1]}", tmp_path / "copy"
+    tree.mkdir()
+    (tree / "file").write_text("one")
+    cluster.ok("push", "home", str(tree))
+    for content in ("one", "two"):
+        (tree / "file").write_text(content)
+        cluster.ok("push", "-f", "home", str(tree))
+        for _ in range(2):
+            cluster.ok("pull", option, "home", tree.name, str(copy))
+            assert [path.name for path in copy.iterdir()] == ["file"]
+        assert (copy / "file").read_text() == content
+    # Another directory of that name is one to copy into.
+    copy.rename(tmp_path / "away")
+    copy.mkdir()
+    cluster.ok("pull", option, "home", tree.name, str(copy))
+    assert [path.name for path in copy.iterdir()] == [tree.name]
+
+
 def test_going_on_counts_what_it_copied(shared_cluster: Cluster, tmp_path: Path) -> None:
     cluster, tree = shared_cluster, tmp_path / "counted"
     tree.mkdir()

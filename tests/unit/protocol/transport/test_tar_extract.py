@@ -250,3 +250,11 @@ def test_an_archive_without_its_hash_is_refused_where_one_is_due(target: Path) -
     target.mkdir(exist_ok=True)
     with DirectoryTree.at(target) as tree, pytest.raises(Problem, match="no hash at its end"):
         extract_into(tree, ended([header(Member("file", FILE, 0o644, 0, 0.0, ""))]), must_be_sealed=True)
+
+
+@pytest.mark.parametrize("name", [".git", ".git/config", "sub/.GIT/hooks/post-checkout"])
+def test_a_refused_name_is_not_written_in_any_case_or_place(target: Path, name: str) -> None:
+    body = an_archive(lambda add: add(name, b"evil"))
+    with pytest.raises(Problem, match="wants to write to"):
+        extract(in_pieces(body), target, refused=".git")
+    assert list(target.iterdir()) == []
