@@ -24,6 +24,7 @@ def image_with_volume(engine: docker.DockerClient, tmp_path: Path) -> Iterator[s
     engine.images.remove(name, force=True)
 
 
+@pytest.mark.threat("S37", "S43")
 @pytest.mark.parametrize("place", ["/tmp", "$JOB_DIR", "/scratch"])
 @pytest.mark.threat("S43", "F28")
 def test_a_container_that_fills_the_disk_is_ended(

@@ -63,6 +63,7 @@ def test_what_an_interrupted_copy_leaves_is_left_out(checkout: Path) -> None:
     assert excluded(checkout) == ["/runs/"]
 
 
+@pytest.mark.threat("S51")
 def test_a_repository_that_arrives_is_not_used(checkout: Path, tmp_path: Path) -> None:
     """Whoever wrote what is pulled could choose the file that pit appends to."""
     victim = tmp_path / "victim"

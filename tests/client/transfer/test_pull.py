@@ -197,6 +197,7 @@ def test_a_name_below_the_target_is_no_link_but_the_target_may_be(
         puller.directory(SOURCE, remote.all_entries(), target, "data")
 
 
+@pytest.mark.threat("S51")
 @CONTENTS
 def test_a_directory_that_becomes_a_link_during_a_pull_leads_nowhere(
     remote: DirectoryRemote,

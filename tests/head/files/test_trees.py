@@ -66,6 +66,7 @@ def test_a_walk_visits_everything_once_and_follows_no_link(tmp_path: Path, secre
     assert found == {"a", "a/b", "a/b/c", "a/b/file", "a/d", "e", "link"}
 
 
+@pytest.mark.threat("S48")
 def test_a_directory_that_is_moved_out_during_a_walk_does_not_lead_out(tmp_path: Path, secret: Path) -> None:
     top = tmp_path / "top"
     (top / "a" / "b").mkdir(parents=True)
@@ -80,6 +81,7 @@ def test_a_directory_that_is_moved_out_during_a_walk_does_not_lead_out(tmp_path:
     assert sorted(seen) == ["", "a", "a/b", "z"]
 
 
+@pytest.mark.threat("S48")
 def test_a_file_that_becomes_a_link_during_a_copy_is_not_read(
     tmp_path: Path, secret: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +108,7 @@ def test_a_file_that_becomes_a_link_during_a_copy_is_not_read(
     assert [path for path in (tmp_path / "copy").rglob("*") if "S3CRET" in path.read_text()] == []
 
 
+@pytest.mark.threat("S49")
 def test_a_copy_keeps_modes_times_links_and_holes_and_leaves_pipes_out(tmp_path: Path) -> None:
     source, copy = tmp_path / "source", tmp_path / "copy"
     source.mkdir()

@@ -252,6 +252,7 @@ def test_an_archive_without_its_hash_is_refused_where_one_is_due(target: Path) -
         extract_into(tree, ended([header(Member("file", FILE, 0o644, 0, 0.0, ""))]), must_be_sealed=True)
 
 
+@pytest.mark.threat("S51")
 @pytest.mark.parametrize("name", [".git", ".git/config", "sub/.GIT/hooks/post-checkout"])
 def test_a_refused_name_is_not_written_in_any_case_or_place(target: Path, name: str) -> None:
     body = an_archive(lambda add: add(name, b"evil"))
