@@ -26,24 +26,30 @@ class Cancelled(TimeoutError):
 
 
 class Limit:
-    """How long the work may take, and what asks whether it is still wanted."""
+    """How long the work may take, and what asks whether it is still wanted; `outer` holds too."""
 
-    def __init__(self, seconds: float, is_wanted: Callable[[], bool], hint: str = "") -> None:
-        self._seconds, self._is_wanted, self._hint = seconds, is_wanted, hint
+    def __init__(
+        self, seconds: float, is_wanted: Callable[[], bool], what: str, hint: str, outer: "Limit | None"
+    ) -> None:
+        self._seconds, self._is_wanted, self._what, self._hint = seconds, is_wanted, what, hint
+        self._outer = outer
         self._asked_at = time.monotonic()
         self._until = self._asked_at + seconds
 
     def renew(self) -> None:
         """Start the time again, because there was progress that the client saw."""
         self._until = time.monotonic() + self._seconds
+        if self._outer:
+            self._outer.renew()
 
     def find_reason(self) -> Problem | None:
         """Why the work must stop."""
+        if self._outer and (reason := self._outer.find_reason()):
+            return reason
         now = time.monotonic()
         if now >= self._until:
-            return Problem(
-                "took_too_long", f"this took longer than {self._seconds:g} s", self._hint, status=503
-            )
+            message = f"{self._what} took longer than {self._seconds:g} s"
+            return Problem("took_too_long", message, self._hint, status=503)
         if now < self._asked_at + ASK_EVERY_S:
             return None
         self._asked_at = now
@@ -56,9 +62,11 @@ _current: ContextVar[Limit | None] = ContextVar("limit", default=None)
 
 
 @contextmanager
-def limited(seconds: float, is_wanted: Callable[[], bool], hint: str = "") -> Iterator[None]:
+def limited(
+    seconds: float, is_wanted: Callable[[], bool] = lambda: True, what: str = "this", hint: str = ""
+) -> Iterator[None]:
     """Limit what this thread does in the block."""
-    token = _current.set(Limit(seconds, is_wanted, hint))
+    token = _current.set(Limit(seconds, is_wanted, what, hint, _current.get()))
     try:
         yield
     finally:

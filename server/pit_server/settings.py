@@ -77,8 +77,8 @@ class Settings:
     user_waiting_jobs: int = 20_000  # that have not started yet
     request_timeout_s: float = 300.0  # a request that computes without sending anything ends after that
     git_protocols: str = "https,ssh"  # what the head fetches from
-    prepare_parallel: int = 2
-    prepare_timeout_s: float = 600.0
+    prepare_parallel: int = 2  # jobs of one user; of all users together at most twice as many
+    prepare_timeout_s: float = 600.0  # for the whole preparation of a job
     git_local_hosts: str = ""  # hosts on the head's own machine that it fetches from; `*`: all
     max_upload_mib: int = 10240
     max_tree_files: int = 1_000_000

@@ -1,7 +1,9 @@
-"""The preparing thread: prepares a few jobs at a time, in the order they were submitted."""
+"""The preparing threads: a few jobs of each user at a time, in the order they were submitted."""
 
 import logging
 import threading
+from collections import Counter
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from pit_server.db.database import Database
@@ -10,30 +12,58 @@ from pit_server.settings import Settings
 from pit_server.store.data_root import DataRoot
 
 log = logging.getLogger(__name__)
+USERS = 2  # for whom there are threads; others wait until one of these is done
 
 
 class Preparing:
+    """A user's jobs take at most half of the threads, so that slow remotes of one do not stop the others."""
+
     def __init__(self, database: Database, data: DataRoot, settings: Settings) -> None:
         self._database, self._data, self._settings = database, data, settings
-        self._pool = ThreadPoolExecutor(settings.prepare_parallel, thread_name_prefix="prepare")
+        self._threads = USERS * settings.prepare_parallel
+        self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="prepare")
         self._lock = threading.Lock()
-        self._under_way: set[int] = set()
+        self._under_way: dict[int, int] = {}  # numbers of jobs, with their users
+        self._failed: set[int] = set()  # unexpectedly; the next notification starts them again
 
     def __call__(self) -> None:
-        with self._database.read() as session:
-            numbers = preparation.list_preparing(session)
         with self._lock:
-            new = [number for number in numbers if number not in self._under_way]
-            self._under_way.update(new)
-        for number in new:
-            self._pool.submit(self._prepare, number)
+            self._failed.clear()
+        self._start()
+
+    def _start(self) -> None:
+        """Start as many as there are threads for."""
+        with self._database.read() as session:
+            preparing = preparation.list_preparing(session)
+        with self._lock:
+            waiting = {
+                number: user
+                for number, user in preparing.items()
+                if number not in self._under_way and number not in self._failed
+            }
+            while len(self._under_way) < self._threads:
+                number = choose(waiting, self._under_way.values(), self._settings.prepare_parallel)
+                if number is None:
+                    return
+                self._under_way[number] = waiting.pop(number)
+                self._pool.submit(self._prepare, number)
 
     def _prepare(self, number: int) -> None:
         try:
             preparation.prepare(self._database, self._data, self._settings, number)
         except Exception:
-            # The job stays in preparation; the next notification starts it again.
             log.exception("preparing job %d failed unexpectedly", number)
+            with self._lock:
+                self._failed.add(number)
         finally:
             with self._lock:
-                self._under_way.discard(number)
+                del self._under_way[number]
+        if not self._database.wakeups.is_closed:
+            self._start()
+
+
+def choose(waiting: Mapping[int, int], users: Collection[int], most: int) -> int | None:
+    """The next job of those that wait: the first one of the user with the fewest under way."""
+    busy = Counter(users)
+    allowed = [number for number, user in waiting.items() if busy[user] < most]
+    return min(allowed, key=lambda number: (busy[waiting[number]], number), default=None)

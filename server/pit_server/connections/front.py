@@ -144,7 +144,7 @@ class HeadWorker(ThreadWorker):  # type: ignore[misc]
 
     def _answer(self, request: Any, conn: Inbound) -> bool:
         most_s = self.wsgi.extensions["pit"].settings.request_timeout_s
-        with cancellation.limited(most_s, partial(cancellation.is_open, conn.sock), TOO_SLOW_HINT):
+        with cancellation.limited(most_s, partial(cancellation.is_open, conn.sock), hint=TOO_SLOW_HINT):
             return bool(self.handle_request(request, conn))
 
     def _is_kept(self, conn: Inbound, is_wanted: bool) -> bool:

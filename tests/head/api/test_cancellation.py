@@ -41,7 +41,7 @@ def test_work_that_takes_too_long_is_stopped_unless_it_makes_progress(
 ) -> None:
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    with limited(10, lambda: True, "ask for less"):
+    with limited(10, lambda: True, hint="ask for less"):
         now[0] = 109.0
         cancellation.check()
         cancellation.renew()

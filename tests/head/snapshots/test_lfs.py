@@ -15,7 +15,9 @@ import pytest
 from pit_server.context import Head
 from pit_server.settings import Settings
 from pit_server.store.git import lfs_pointers
+from pit_server.store.remotes import lfs_client
 from tests.support.clusters.head import ONE_DATABASE, Person, prepare
+from tests.support.clusters.local import eventually
 from tests.support.requirements import need_programs
 from tests.support.servers.git import GitServer, SshServer
 from tests.support.snapshots import Project, a_project, git
@@ -265,3 +267,54 @@ def test_only_the_canonical_form_is_a_pointer() -> None:
         POINTER.replace("\n", "\r\n"),
     ):
         assert lfs_pointers.parse(text.encode()) is None
+
+
+@pytest.fixture
+def slow(project: Project, server: GitServer) -> Iterator[GitServer]:
+    """A server that has the large files, and sends a byte now and then."""
+    with GitServer(project.remote.parent, dribbles=True) as slow:
+        server.href = f"http://{slow.place}/large"
+        yield slow
+
+
+def test_a_slow_download_ends_with_the_time_of_the_preparation(
+    head: Head, anna: Person, project: Project, server: GitServer, slow: GitServer
+) -> None:
+    hurried = replace(head, settings=replace(head.settings, prepare_timeout_s=2.0))
+    record = run(hurried, anna, project, server.url())
+    assert slow.seen
+    assert "the preparation took longer than 2 s; an admin can raise" in record["reason"]
+    left = [
+        *head.data.large(None).rglob("*.part"),
+        *head.data.attempt(record["number"], 1).parent.glob("*.part"),
+    ]
+    assert left == []
+
+
+def test_a_download_ends_when_its_job_is_stopped(
+    head: Head,
+    anna: Person,
+    project: Project,
+    server: GitServer,
+    slow: GitServer,
+    in_thread: Callable[..., Callable[[], None]],
+) -> None:
+    number = anna.submit(snapshot=project.snapshot(anna, remote=server.url()))
+    done = in_thread(lambda: prepare(head, number))
+    eventually(lambda: slow.seen)
+    anna.ok(anna.stop(number))
+    done()
+    assert anna.job(number)["outcome"] == "stopped"
+
+
+def test_a_download_below_the_slowest_pace_is_given_up(
+    head: Head,
+    anna: Person,
+    project: Project,
+    server: GitServer,
+    slow: GitServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lfs_client, "SLOW_S", 0.2)
+    record = run(head, anna, project, server.url())
+    assert "the server sends less than 1,000 bytes per second" in record["reason"]

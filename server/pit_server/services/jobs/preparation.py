@@ -4,6 +4,7 @@ A job that is requeued is prepared again, in the directory of its next attempt.
 """
 
 import logging
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from pit_protocol.messages.beat import Account
 from pit_protocol.messages.submission import Snapshot
 from pit_protocol.problem import Problem
 from pit_protocol.states import JobEvent, JobState, Outcome
+from pit_server.cancellation import Cancelled, limited
 from pit_server.db.database import Database
 from pit_server.db.models import Job, User
 from pit_server.services.files import unix_ids
@@ -38,6 +40,7 @@ from pit_server.wakeups import Wakeups, job_topic
 
 log = logging.getLogger(__name__)
 COMPUTE = ".compute"
+_IS_DUE = (Job.state == JobState.PREPARING) | requeue.IS_DUE
 
 
 @dataclass(frozen=True)
@@ -67,14 +70,23 @@ class DiffSize:
     removed: int | None = None
 
 
-def list_preparing(session: Session) -> list[int]:
-    """The jobs that are new, or are to be requeued."""
-    query = select(Job.id).where((Job.state == JobState.PREPARING) | requeue.IS_DUE)
-    return list(session.execute(query.order_by(Job.id)).scalars())
+def list_preparing(session: Session) -> dict[int, int]:
+    """The jobs that are new, or are to be requeued, in order, with the ids of their users."""
+    query = select(Job.id, Job.user_id).where(_IS_DUE).order_by(Job.id)
+    return {row.id: row.user_id for row in session.execute(query)}
 
 
 def prepare(database: Database, data: DataRoot, settings: Settings, number: int) -> None:
-    """Prepare one job: it is waiting afterwards, or has failed with a reason."""
+    """Prepare one job: it is waiting afterwards, or has failed with a reason, or was stopped meanwhile."""
+    hint = "an admin can raise `prepare_timeout_s`"
+    with (
+        database.wakeups.subscribe(job_topic(number)) as waiter,
+        limited(settings.prepare_timeout_s, _Wanted(database, number, waiter), "the preparation", hint),
+    ):
+        _prepare(database, data, settings, number)
+
+
+def _prepare(database: Database, data: DataRoot, settings: Settings, number: int) -> None:
     try:
         with database.read() as session:
             work = _load(session, data, settings, number)
@@ -89,8 +101,9 @@ def prepare(database: Database, data: DataRoot, settings: Settings, number: int)
     write_log = _LogWriter(database.wakeups, data, work)
     try:
         diff_size = _build(work, data, settings, write_log)
-    except Problem as problem:
-        reason = f"{problem.message}; {problem.hint}" if problem.hint else problem.message
+    except (Problem, Cancelled) as error:
+        found = error.problem if isinstance(error, Cancelled) else error
+        reason = f"{found.message}; {found.hint}" if found.hint else found.message
         _apply(database, number, None, reason)
     except (GitFailed, OSError) as error:
         _apply(database, number, None, f"the tree could not be built: {error}")
@@ -99,6 +112,30 @@ def prepare(database: Database, data: DataRoot, settings: Settings, number: int)
         _apply(database, number, event, work.fault, diff_size)
         if work.snapshot.pack:
             data.upload(work.user_id, work.snapshot.pack).unlink(missing_ok=True)
+    finally:
+        tree_delete.delete(_partial(data, work))  # what there is of one that failed
+
+
+def _partial(data: DataRoot, work: PreparationInput) -> Path:
+    """The attempt's directory while it is built."""
+    target = data.attempt(work.number, work.attempt)
+    return target.with_name(f"{target.name}.part")
+
+
+class _Wanted:
+    """Whether a job is still to be prepared; asks the database when something has happened to the job."""
+
+    def __init__(self, database: Database, number: int, waiter: threading.Event) -> None:
+        self._database, self._number, self._waiter = database, number, waiter
+        self._is_wanted = True
+
+    def __call__(self) -> bool:
+        if self._waiter.is_set():
+            self._waiter.clear()
+            with self._database.read() as session:
+                due = select(Job.id).where(Job.id == self._number, _IS_DUE)
+                self._is_wanted = session.execute(due).first() is not None
+        return self._is_wanted
 
 
 class _LogWriter:
@@ -115,8 +152,7 @@ class _LogWriter:
 
 
 def _load(session: Session, data: DataRoot, settings: Settings, number: int) -> PreparationInput | None:
-    due = (Job.state == JobState.PREPARING) | requeue.IS_DUE
-    job = session.execute(select(Job).where(Job.id == number, due)).scalar_one_or_none()
+    job = session.execute(select(Job).where(Job.id == number, _IS_DUE)).scalar_one_or_none()
     if job is None:
         return None  # stopped in the meantime
     is_new = job.state == JobState.PREPARING
@@ -154,8 +190,7 @@ def _load(session: Session, data: DataRoot, settings: Settings, number: int) -> 
 def _build(work: PreparationInput, data: DataRoot, settings: Settings, write_log: _LogWriter) -> DiffSize:
     """Build the attempt's directory; it appears only when it is complete."""
     began = time.monotonic()
-    target = data.attempt(work.number, work.attempt)
-    partial = target.with_name(f"{target.name}.part")
+    target, partial = data.attempt(work.number, work.attempt), _partial(data, work)
     for leftover in (partial, target):  # of a head that was killed while it prepared this job
         if not tree_delete.delete(leftover):
             raise OSError(f"{leftover} cannot be deleted")

@@ -3,12 +3,13 @@
 import hashlib
 import os
 import threading
-import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from pit_protocol.problem import Problem
+from pit_server import cancellation
+from pit_server.cancellation import Cancelled
 from pit_server.settings import Settings
 from pit_server.store.data_root import DataRoot
 from pit_server.store.git.lfs_pointers import Pointer
@@ -47,10 +48,12 @@ class LargeFiles:
     def missing(self, pointers: Collection[Pointer]) -> list[Pointer]:
         """The files that are neither cached nor at the remote; a remote that does not answer has none."""
         wanted = [pointer for pointer in pointers if not self.get(pointer)]
+        found = set[Pointer]()
         try:
-            found = set(self._at_remote(wanted, deadline=time.monotonic() + ASK_S))
-        except Problem:
-            found = set()
+            with cancellation.limited(ASK_S):
+                found.update(self._at_remote(wanted))
+        except (Problem, Cancelled):
+            cancellation.check()
         return [pointer for pointer in wanted if pointer not in found]
 
     def fetch_all(self, pointers: Collection[Pointer]) -> None:
@@ -94,7 +97,7 @@ class LargeFiles:
     def _name_of_remote(self) -> str:
         return self.remote.text if self.remote else "any remote"
 
-    def _at_remote(self, wanted: list[Pointer], deadline: float) -> Iterator[Pointer]:
+    def _at_remote(self, wanted: list[Pointer]) -> Iterator[Pointer]:
         if not wanted or not self.remote:
             return
         check_protocol(self.remote, self.settings)
@@ -105,8 +108,6 @@ class LargeFiles:
             return
         for pointer, _ in LfsServer(self.remote, self.settings, self.credential).links(wanted):
             yield pointer
-            if time.monotonic() > deadline:
-                return
 
     def _copy_local(self, wanted: list[Pointer]) -> None:
         assert self.remote is not None  # noqa: S101 - the caller looked
@@ -128,6 +129,7 @@ def copy_checked(source: Path, target: Path, pointer: Pointer) -> None:
     digest = hashlib.sha256()
     with source.open("rb") as reader, target.open("wb") as writer:
         while block := reader.read(BLOCK):
+            cancellation.check()
             digest.update(block)
             writer.write(block)
     if digest.hexdigest() != pointer.oid:

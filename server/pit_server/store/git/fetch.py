@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from pit_protocol.problem import Problem
+from pit_server.cancellation import Cancelled
 from pit_server.store.git.command import Access, GitFailed
 from pit_server.store.git.repository import COMMITS, Repository
 from pit_server.store.remotes.remote import Remote
@@ -29,6 +30,9 @@ def fetch(repository: Repository, remote: Remote, commit: str, access: Access) -
     wanted = f"{commit}:{COMMITS}{commit}"
     try:
         git.run("fetch", "--quiet", "--no-tags", "--depth=1", "--", remote.text, wanted)
+    except Cancelled:
+        repository.drop_partial_packs()
+        raise
     except GitFailed as error:
         repository.drop_partial_packs()
         if "not our ref" not in str(error) and "unadvertised object" not in str(error):

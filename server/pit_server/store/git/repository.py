@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pit_server import cancellation
 from pit_server.store.git.command import Git, GitFailed
 
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"  # exists in every repository
@@ -22,6 +23,7 @@ ATTRIBUTES = (
     "* -text !eol !crlf !ident !filter !working-tree-encoding !export-ignore !export-subst !diff !merge\n"
 )
 TREES, COMMITS = "refs/pit/trees/", "refs/pit/commits/"
+ASK_S = 1.0  # how often one who waits for a lock looks whether that is still wanted
 _locks: defaultdict[Path, threading.RLock] = defaultdict(threading.RLock)
 
 
@@ -40,8 +42,13 @@ class Repository:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Serializes changes; reading needs no lock."""
-        with _locks[self.path]:
+        lock = _locks[self.path]
+        while not lock.acquire(timeout=ASK_S):
+            cancellation.check()
+        try:
             yield
+        finally:
+            lock.release()
 
     def create(self) -> None:
         if self.exists:

@@ -1,13 +1,15 @@
 """HTTP requests on a user's behalf; addresses are checked, also those of redirects."""
 
+import socket
 import ssl
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from urllib.parse import urljoin, urlsplit
 
 import urllib3
 
 from pit_protocol.problem import Problem
+from pit_server.cancellation import Watch
 from pit_server.settings import Settings
 from pit_server.store.remotes import addresses
 from pit_server.store.remotes.remote import HOST, PORTS
@@ -77,7 +79,7 @@ def _one(
         if protocol == "https"
         else urllib3.HTTPConnectionPool(address, port)
     )
-    with pool:
+    with pool, _watched(pool, settings.prepare_timeout_s):
         try:
             response = pool.urlopen(
                 method,
@@ -93,6 +95,33 @@ def _one(
             raise Problem("no_answer", f"{host} does not answer") from error
         with response:
             yield response
+
+
+@contextmanager
+def _watched(pool: urllib3.HTTPConnectionPool, most_s: float) -> Iterator[None]:
+    """Break the connection when the work must stop, whatever the server sends; then raise Cancelled."""
+    opened: list[socket.socket] = []
+
+    class Connection(pool.ConnectionCls):  # type: ignore[misc, name-defined]
+        def connect(self) -> None:
+            super().connect()
+            opened.append(self.sock)
+
+    def disconnect() -> None:
+        for connection in opened:
+            with suppress(OSError):
+                # That of SSLSocket would forget the TLS session while the other thread reads.
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)
+
+    pool.ConnectionCls = Connection
+    watch = Watch(disconnect, most_s)
+    try:
+        yield
+    except (urllib3.exceptions.HTTPError, Problem):
+        watch.check()
+        raise
+    finally:
+        watch.end()
 
 
 def _odd() -> Problem:

@@ -7,6 +7,7 @@ import os
 import shlex
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any, BinaryIO
 import urllib3
 
 from pit_protocol.problem import Problem
+from pit_server import cancellation
 from pit_server.settings import Settings
 from pit_server.store.git.lfs_pointers import Pointer
 from pit_server.store.remotes import addresses, http
@@ -27,6 +29,8 @@ AT_A_TIME = 100
 MAX_ANSWER = 8 << 20
 AUTHENTICATE_S = 20.0
 BLOCK = 256 * 1024
+SLOWEST = 1000  # bytes per second over SLOW_S; the same that git tolerates
+SLOW_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,10 @@ class LfsServer:
 def receive(source: urllib3.BaseHTTPResponse, target: BinaryIO, pointer: Pointer) -> None:
     """Write a large file to disk; a Problem if it is not what the pointer names."""
     digest, size = hashlib.sha256(), 0
-    while block := source.read(BLOCK):
+    pace = _Pace()
+    while block := source.read1(BLOCK):  # not `read`, which waits until the block is full
+        cancellation.check()
+        pace.note(len(block))
         size += len(block)
         if size > pointer.size:
             break
@@ -145,6 +152,21 @@ def receive(source: urllib3.BaseHTTPResponse, target: BinaryIO, pointer: Pointer
         raise Problem("hash_differs", f"the content of large file {pointer.oid[:12]} does not match its hash")
     target.flush()
     os.fsync(target.fileno())
+
+
+class _Pace:
+    """Raises a Problem for a download that is slower than `SLOWEST`."""
+
+    def __init__(self) -> None:
+        self._since, self._size = time.monotonic(), 0
+
+    def note(self, size: int) -> None:
+        self._size += size
+        taken_s = time.monotonic() - self._since
+        if taken_s >= SLOW_S:
+            if self._size < SLOWEST * taken_s:
+                raise Problem("too_slow", f"the server sends less than {SLOWEST:,} bytes per second")
+            self._since, self._size = time.monotonic(), 0
 
 
 def path_in(remote: Remote, pointer: Pointer) -> Path | None:
