@@ -121,8 +121,9 @@ class ChunkHead(Message, frozen=True):
     process: Int
     attempt: Int
     offset: Int
-    length: Int
+    length: Int  # 0 only after a gap, at the end of the output
     at: Float
+    gap: Int = 0  # bytes before it that the worker no longer has
 
 
 class Beat(Message, frozen=True):
@@ -187,6 +188,7 @@ class ProcessSpec(Message, frozen=True):
     cpus: Float | None = None
     memory_mib: Int | None = None
     disk_mib: Int | None = None  # limit, together with its job's directory
+    output_bytes: Int = 0  # of its output that are kept; 0: all
     units: tuple[str, ...] = ()
     account: Account | None = None  # None: the account of the worker
     container: Container | None = None  # if the node runs processes in containers
@@ -222,7 +224,8 @@ def unpack_beat(body: bytes) -> tuple[Beat, list[bytes]]:
     position = 4 + size
     chunks = []
     for chunk in beat.chunks:
-        if not 0 < chunk.length <= MAX_CHUNK or chunk.offset < 0:
+        is_sound = 0 < chunk.length <= MAX_CHUNK or (chunk.length == 0 and chunk.gap)
+        if not is_sound or not 0 <= chunk.gap <= chunk.offset:
             where = f"{chunk.length} bytes at {chunk.offset}"
             raise Problem("bad_beat", f"a chunk of {where} is out of bounds", status=422)
         chunks.append(body[position : position + chunk.length])

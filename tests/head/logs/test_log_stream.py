@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pit_server.store.log_lines import MAX_LINE
-from pit_server.store.log_stream import STAMP, LogStream
+from pit_server.store.log_stream import LogStream
+from pit_server.store.log_times import FORMAT
 
 
 @pytest.fixture
@@ -112,7 +113,7 @@ def test_a_time_within_a_rewritten_line_begins_with_its_next_version(stream: Log
 def test_a_head_killed_between_time_and_bytes_loses_nothing(stream: LogStream, tmp_path: Path) -> None:
     stream.append(b"one\n", 10.0)
     with (tmp_path / "logs/1-0.0.times").open("ab") as times:
-        times.write(STAMP.pack(4, 15.0))
+        times.write(FORMAT.pack(4, 15.0))
     stream.append(b"two\n", 20.0, offset=4)
     assert [line.text for line in stream.read(0, 100, is_final=True).lines] == [b"one", b"two"]
     assert stream.read(0, 100, is_final=True).lines[1].at == 20.0
@@ -202,3 +203,77 @@ def test_reading_in_any_steps_returns_every_line_once(
         offset = lines[-1].end
     assert found == expected
     assert offset == len(whole)
+
+
+def missing(count: int) -> bytes:
+    return b"pit: %d bytes of output are missing here: only the beginning and the end are kept" % count
+
+
+@pytest.fixture
+def cut(stream: LogStream) -> LogStream:
+    """A stream with a gap from 10 to 70."""
+    stream.append(b"one\ntwo\nth", 10.0)
+    assert stream.append(b"ix\nseven\n", 20.0, 70, gap=60)
+    return stream
+
+
+def test_a_gap_is_one_line_with_the_number_of_bytes(cut: LogStream) -> None:
+    assert texts(cut) == [b"one", b"two", b"th", missing(60), b"ix", b"seven"]
+    assert [line.at for line in cut.read(0, 1000, is_final=True).lines] == [10.0] * 3 + [20.0] * 3
+    assert [texts(cut, offset)[0] for offset in (10, 40, 69, 70)] == [
+        missing(60),
+        missing(30),
+        missing(1),
+        b"ix",
+    ]
+    assert (cut.size(), cut.gap()) == (79, (10, 70))
+
+
+def test_reading_in_steps_comes_past_a_gap(cut: LogStream) -> None:
+    position, found = 0, list[bytes]()
+    while position < cut.size():
+        portion = cut.read(position, 4, is_final=True)
+        found += [line.text for line in portion.lines]
+        position = portion.position
+    assert found == texts(cut)
+    assert cut.count(4, cut.size()) == (6, sum(map(len, found)))
+
+
+def test_what_was_seen_before_there_was_a_gap_stays_hidden(cut: LogStream) -> None:
+    assert [line.text for line in cut.read(0, 10_000, is_final=True, until=10).lines] == [
+        b"one",
+        b"two",
+        b"th",
+    ]
+
+
+def test_the_tail_of_a_stream_with_a_gap(cut: LogStream) -> None:
+    assert [texts(cut, cut.tail_offset(count)) for count in range(1, 8)] == [
+        texts(cut)[-count:] for count in range(1, 8)
+    ]
+
+
+def test_times_are_found_on_both_sides_of_a_gap(cut: LogStream) -> None:
+    assert [cut.offset_at(time) for time in (5.0, 15.0, 25.0)] == [0, 70, 79]
+
+
+def test_bytes_that_are_missing_but_not_given_up_are_waited_for(cut: LogStream) -> None:
+    assert not cut.append(b"later", 30.0, 100, gap=20)
+    assert cut.append(b"n\neight", 30.0, 77)
+    assert texts(cut)[-2:] == [b"seven", b"eight"]
+
+
+def test_a_stream_that_is_cut_again_has_one_gap(cut: LogStream, tmp_path: Path) -> None:
+    cut.append(b"end\n", 30.0, 100, gap=21)
+    assert texts(cut) == [b"one", b"two", b"th", missing(90), b"end"]
+    assert texts(cut, 79) == [missing(21), b"end"]
+    assert [file.name for file in sorted((tmp_path / "logs/1-0.0.end").iterdir())] == ["100", "100.times"]
+
+
+def test_a_flood_stays_below_its_limit_on_disk(stream: LogStream, tmp_path: Path) -> None:
+    for number in range(10_000):
+        stream.append(b"%9d\n" % number, number / 100, keep=8_000)
+    used = sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file())
+    assert used < 8_000 * 1.25 + 8 * 4200
+    found = [int(text) for text in texts(stream) if not text.startswith(b"pit")]
+    assert found[:100] == list(range(100)) and found[-600:] == list(range(9_400, 10_000))

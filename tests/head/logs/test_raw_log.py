@@ -1,12 +1,16 @@
 """The output of one process, byte by byte."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from pit_protocol.messages.beat import ChunkHead
+from pit_server.context import Head
 from pit_server.services.logs import raw_log
-from tests.support.clusters.head import ONE_DATABASE, Person, Worker, a_chunk, ended
+from pit_server.settings import Settings
+from tests.support.clusters.head import NOW, ONE_DATABASE, Person, Worker, a_chunk, ended
 
 pytestmark = ONE_DATABASE
 BINARY = bytes(range(256)) * 5 + b"\r10%\r\xe2\x82"
@@ -57,3 +61,40 @@ def test_a_raw_log_is_held_until_there_is_output(
     held = in_thread(lambda: ask(anna, number, wait_s=30))
     worker.beat(chunks=[a_chunk(process, b"\r10%")])
     assert held() == (b"\r10%", "4", "no")
+
+
+def test_what_is_not_kept_is_one_line_in_every_view(
+    worker: Worker, a_placed_job: Callable[..., int], anna: Person
+) -> None:
+    number = a_placed_job()
+    (process,) = worker.orders()
+    dropped = ChunkHead(process, 1, 1_000_002, 4, NOW, gap=1_000_000)
+    worker.beat(chunks=[a_chunk(process, b"a\n"), (dropped, b"z\ny\n")])
+    worker.beat(ended(process, 0, log_size=1_000_006))
+    told = "pit: 1,000,000 bytes of output are missing here: only the beginning and the end are kept"
+    assert ask(anna, number) == (b"a\n", "2", "no")
+    assert ask(anna, number, offset=2) == (f"\n{told}\n".encode(), "1000002", "no")
+    assert ask(anna, number, offset=1_000_002) == (b"z\ny\n", "1000006", "yes")
+    log = anna.get(f"/jobs/{number}/log").json
+    assert [line["text"] for line in log["lines"] if line["source"] == "worker 0"] == ["a", told, "z", "y"]
+    assert (
+        log["ended"]
+        and not anna.get(f"/jobs/{number}/log", query_string={"cursor": log["cursor"]}).json["lines"]
+    )
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return replace(settings, max_output_mib=1)
+
+
+def test_the_head_keeps_no_more_than_its_limit(
+    head: Head, worker: Worker, a_placed_job: Callable[..., int], anna: Person
+) -> None:
+    number = a_placed_job("16:[]")  # each process has 64 KiB
+    first, *_ = worker.orders()
+    for offset in range(0, 512 * 1024, 64 * 1024):
+        worker.beat(chunks=[a_chunk(first, b"x" * 64 * 1024, offset=offset)])
+    used = sum(file.stat().st_size for file in head.data.logs(number).rglob("*.end/*"))
+    assert 32 * 1024 < used < 64 * 1024 * 1.25
+    assert ask(anna, number, process="0.0", offset=512 * 1024)[1] == str(512 * 1024)

@@ -49,7 +49,8 @@ class StubHead:
         self.orders: dict[Key, Order] = {}
         self.reports: dict[Key, Report] = {}
         self.ends: dict[Key, Report] = {}
-        self.logs: dict[Key, bytearray] = {}
+        self.logs: dict[Key, bytearray] = {}  # without what was dropped
+        self.log_sizes: dict[Key, int] = {}  # with it
         self.refused = 0
         self.protocol = str(PROTOCOL)
         self.is_deaf = False  # answers 503
@@ -136,16 +137,18 @@ class StubHead:
 
     def _append(self, beat: Beat, chunks: list[bytes]) -> None:
         for chunk, data in zip(beat.chunks, chunks, strict=True):
-            log = self.logs.setdefault((chunk.process, chunk.attempt), bytearray())
+            key = (chunk.process, chunk.attempt)
+            size = self.log_sizes.get(key, 0)
             if self.drops_chunks:
                 self.drops_chunks -= 1
-            elif chunk.offset <= len(log):
-                log += data[len(log) - chunk.offset :]
+            elif chunk.offset - chunk.gap <= size:
+                self.logs.setdefault(key, bytearray()).extend(data[max(size - chunk.offset, 0) :])
+                self.log_sizes[key] = max(size, chunk.offset + chunk.length)
 
     def _note(self, report: Report) -> None:
         key = (report.process, report.attempt)
         self.reports[key] = report
-        if report.state is not ProcessState.ENDED or len(self.logs.get(key, b"")) != report.log_size:
+        if report.state is not ProcessState.ENDED or self.log_sizes.get(key, 0) != report.log_size:
             return
         self.ends.setdefault(key, report)
         if self.forgets:
@@ -155,7 +158,7 @@ class StubHead:
         key = (order.process, order.attempt)
         known = key in self.reports or order.action is not OrderAction.RUN
         return Order(
-            *key, order.action, len(self.logs.get(key, b"")), order.killed_by, None if known else order.spec
+            *key, order.action, self.log_sizes.get(key, 0), order.killed_by, None if known else order.spec
         )
 
 

@@ -55,3 +55,19 @@ def test_no_output_is_shipped_before_the_head_says_what_it_has(tmp_path: Path):
     process = a_process(tmp_path, 1, 5, shipped=None, end=End(2.0, exit_code=0))
     beat = compose([process])
     assert (beat.chunks, beat.reports[0].state) == ((), ProcessState.RUNNING)
+
+
+def test_output_that_was_dropped_is_shipped_as_a_gap(tmp_path: Path):
+    process = a_process(tmp_path, 1, 10)
+    process.entry.output.append(b"end", 100, 0)
+    beat = compose([process])
+    assert [(chunk.offset, chunk.length, chunk.gap) for chunk in beat.chunks] == [(0, 10, 0), (100, 3, 90)]
+    assert (beat.data[-1], beat.shipped[process.key], beat.reports[0].log_size) == (b"end", 103, 103)
+
+
+def test_output_that_was_dropped_at_its_end_does_not_withhold_the_end(tmp_path: Path):
+    process = a_process(tmp_path, 1, 10, end=End(2.0, exit_code=0))
+    process.entry.output.append(b"", 100, 0)
+    beat = compose([process])
+    assert [(chunk.offset, chunk.length, chunk.gap) for chunk in beat.chunks] == [(0, 10, 0), (100, 0, 90)]
+    assert (beat.reports_end, beat.reports[0].log_size) == (True, 100)

@@ -9,6 +9,7 @@ import pytest
 
 from pit_protocol.states import KilledBy
 from pit_worker.process.inotify import Inotify
+from pit_worker.runtime.base import output_writer
 from pit_worker.runtime.local import SUPERVISE
 from pit_worker.settings import SettingError
 from pit_worker.spool.entry import End, Intent, Stop
@@ -61,10 +62,10 @@ def test_a_claim_is_given_once(spool: Spool):
 def test_of_many_supervisors_one_runs_the_command(spool: Spool, tmp_path: Path):
     entry = spool.add(INTENT)
     arguments = ["/bin/sh", str(SUPERVISE), str(entry.path), str(entry.command), str(entry.variables)]
-    arguments += ["", "", "1"]  # no cgroup, no lease
+    arguments += ["", "", "1", *output_writer(entry)]  # no cgroup, no lease
     crowd = [subprocess.Popen(arguments, env={"SRC_DIR": str(tmp_path)}) for _ in range(20)]
     assert {supervisor.wait() for supervisor in crowd} == {0}
-    assert entry.output.read_text() == "ran\n"
+    assert entry.output.pread(0, 100) == b"ran\n"
     assert entry.exit_code() == 0
     supervisor = entry.supervisor()
     assert supervisor and supervisor[0] in {supervisor.pid for supervisor in crowd}

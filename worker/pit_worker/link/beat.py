@@ -49,17 +49,18 @@ def compose(
     data: list[bytes] = []
     while turns and max_output > 0:
         process = turns.popleft()
-        position = shipped[process.key]
+        position = process.output.skip_gap(shipped[process.key])
+        gap = position - shipped[process.key]
         at, until = process.output.find_mark(position, time.time())
         end = sizes[process.key] if until is None else min(until, sizes[process.key])
-        piece = process.output.read(position, min(MAX_CHUNK, max_output, end - position))
-        if not piece:
+        piece = process.output.read(position, min(MAX_CHUNK, max_output, max(end - position, 0)))
+        if not piece and not gap:
             continue
         process.output.shipped_at = time.monotonic()
-        chunks.append(ChunkHead(*process.key, position, len(piece), at))
+        chunks.append(ChunkHead(*process.key, position, len(piece), at, gap))
         data.append(piece)
         max_output -= len(piece)
-        shipped[process.key] += len(piece)
+        shipped[process.key] = position + len(piece)
         if shipped[process.key] < sizes[process.key]:
             turns.append(process)
     bare = (p.report(sizes[p.key], may_end=shipped.get(p.key, 0) >= sizes[p.key]) for p in processes)

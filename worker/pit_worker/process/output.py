@@ -1,26 +1,23 @@
-"""A process's output: a file that grows, and how much of it the head has."""
+"""A process's output: a stream that grows, and how much of it the head has."""
 
-import os
 from collections import deque
-from pathlib import Path
+
+from pit_protocol.system.pieces import Pieces
 
 MAX_MARKS = 10_000
 
 
 class Output:
-    def __init__(self, file: Path) -> None:
-        self._file = file
+    def __init__(self, pieces: Pieces) -> None:
+        self._pieces = pieces
         self.shipped: int | None = None  # bytes the head has; None: it has not said yet
         self.shipped_at = 0.0
         self._marks: deque[tuple[int, float]] = deque(maxlen=MAX_MARKS)  # (offset, when it was written)
         self._marked = 0
 
     def size(self) -> int:
-        """Bytes of output so far."""
-        try:
-            return self._file.stat().st_size
-        except FileNotFoundError:
-            return 0
+        """Bytes of output so far, also those that were dropped."""
+        return self._pieces.size()
 
     def mark(self, now: float) -> None:
         """Note that everything since the last mark was written just now."""
@@ -37,6 +34,11 @@ class Output:
             return now, None
         return self._marks[0][1], self._marks[1][0] if len(self._marks) > 1 else self._marked
 
+    def skip_gap(self, position: int) -> int:
+        """Where there is output again, if it was dropped at `position`."""
+        gap = self._pieces.gap()
+        return gap[1] if gap and gap[0] <= position < gap[1] else position
+
     def read(self, position: int, most: int) -> bytes:
-        with self._file.open("rb", buffering=0) as file:
-            return os.pread(file.fileno(), most, position)
+        """None if it was dropped a moment ago."""
+        return self._pieces.pread(position, most)

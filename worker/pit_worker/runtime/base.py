@@ -1,11 +1,13 @@
 """How processes are run: the interface that every runtime has."""
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 from pit_protocol.messages.beat import ProcessSpec
+from pit_protocol.system import pieces
 from pit_worker.spool.entry import Entry
 from pit_worker.spool.environment import NodeFault, StartRefused
 
@@ -76,6 +78,11 @@ class Runtime(Protocol):
 def find_job_dir(entry: Entry) -> list[Path]:
     spec = entry.intent.spec
     return [Path(entry.intent.data_root) / spec.paths["JOB_DIR"]] if spec and "JOB_DIR" in spec.paths else []
+
+
+def output_writer(entry: Entry) -> list[str]:
+    """The interpreter, program and limit of what copies the output of a process to its files."""
+    return [sys.executable, pieces.__file__, str(entry.output_bytes)]
 
 
 def give_files(entry: Entry, spec: ProcessSpec) -> None:

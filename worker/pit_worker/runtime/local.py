@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pit_protocol.system.procfs import read_stat
 from pit_worker.runtime import cgroup, process_tree, user_process
-from pit_worker.runtime.base import ExitCollected, Started, find_job_dir, give_files
+from pit_worker.runtime.base import ExitCollected, Started, find_job_dir, give_files, output_writer
 from pit_worker.spool.entry import Entry, Key
 from pit_worker.spool.environment import NodeFault, StartRefused, environment, places_on_node, script
 from pit_worker.venv.cache import PRELUDE, VenvCache, variables
@@ -73,6 +73,7 @@ class LocalRuntime:
                 self._make_cgroup(entry),
                 f"{spec.lease_s:.0f}" if spec.lease_s else "",
                 f"{spec.grace_s:g}",
+                *output_writer(entry),
                 *(user_process.as_user(spec.account) if spec.account else []),
             ]
             launch = partial(_launch, arguments, around)

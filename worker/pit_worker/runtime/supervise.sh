@@ -1,8 +1,9 @@
 #!/bin/sh
 # Runs the command of one process, once, and leaves its exit status behind.
-# usage: supervise.sh DIRECTORY SCRIPT VARIABLES CGROUP LEASE GRACE [COMMAND…]
+# usage: supervise.sh DIRECTORY SCRIPT VARIABLES CGROUP LEASE GRACE PYTHON WRITER KEEP [COMMAND…]
 #   VARIABLES   file with the user's own variables
 #   CGROUP      may be empty, as LEASE, which is in seconds, as GRACE
+#   WRITER      program that copies its input to a file, of a long one only KEEP bytes; PYTHON runs it
 #   COMMAND     runs what follows it as the user of the process; none: that is who runs this
 #
 # It outlives the worker. It forks for the command, for the program that writes the output to its file,
@@ -25,7 +26,7 @@ exec </dev/null >/dev/null 2>&1
 # Output goes through a pipe: a script that opens /dev/stderr would truncate a file.
 (
     trap '' TERM INT HUP
-    exec /bin/cat <"$1/pipe" >>"$1/output"
+    exec "$7" -I -S "$8" "$1/output" "$9" <"$1/pipe"
 ) &
 writer=$!
 echo "$writer" >"$1/scribe"
@@ -75,7 +76,7 @@ exec "$@"'
     { echo 0 >/proc/self/oom_score_adj; } 2>/dev/null
     script=$2
     variables=$3
-    shift 6
+    shift 9
     # Each user has a group of their own, so only directories of groups are for others.
     [ $# -eq 0 ] || umask 007
     exec "$@" /bin/sh -c "$run" sh "$script" "$variables"

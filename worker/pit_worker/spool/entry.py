@@ -11,12 +11,14 @@ from pit_protocol.atomic_file import write_atomic
 from pit_protocol.messages.beat import ProcessSpec
 from pit_protocol.problem import Problem
 from pit_protocol.states import KilledBy
+from pit_protocol.system.pieces import Pieces
 from pit_protocol.system.procfs import parse_stat
 from pit_protocol.wire import from_json, to_json
 from pit_worker.spool.lease import FILE_NAME as LEASE
 
 TRIES = "tries"  # a byte for each worker that tried to start it
 T = TypeVar("T")
+OUTPUT = "output"  # the first file of the output; those that follow are `output.OFFSET`
 
 
 class Key(NamedTuple):
@@ -84,13 +86,18 @@ class Entry:
         self.command = path / "command"
         self.hostfile = path / "hostfile"
         self.variables = path / "variables"  # the user's own, as a script that exports them
-        self.output = path / "output"
+        self.output = Pieces(str(path / OUTPUT), str(path / f"{OUTPUT}."))
         self.pipe = path / "pipe"  # what the command writes to
         self.cgroup = path / "cgroup"
         self.container = path / "container"  # its id, if it has one
         self.started = path / "started"
         self.lease = path.parent / LEASE
         self.expired = path / "expired"  # not empty once its lease has expired
+
+    @property
+    def output_bytes(self) -> int:
+        """How many bytes of output are kept; 0: all."""
+        return self.intent.spec.output_bytes if self.intent.spec else 0
 
     def claim(self) -> bool:
         """Take the only right to start the command; False if a supervisor has it."""
@@ -146,11 +153,7 @@ class Entry:
         if self.is_claimed() and not has_ended:
             return
         with suppress(OSError):
-            descriptor = os.open(self.output, os.O_WRONLY | os.O_APPEND)
-            try:
-                os.write(descriptor, f"{line}\n".encode())
-            finally:
-                os.close(descriptor)
+            self.output.append(f"{line}\n".encode(), self.output.size(), self.output_bytes)
 
     def command_has_ended(self) -> bool:
         """Whether the command has ended; its exit code counts once all output is in the file."""

@@ -14,7 +14,7 @@ from pit_protocol.problem import Problem
 from pit_protocol.wire import from_json, to_json
 from pit_worker.settings import NotNow, SettingError
 from pit_worker.spool.attempt_dir import ATTEMPTS
-from pit_worker.spool.entry import End, Entry, Intent, Key
+from pit_worker.spool.entry import OUTPUT, End, Entry, Intent, Key
 from pit_worker.spool.environment import exports
 
 INTENT = "intent"
@@ -55,7 +55,7 @@ class Spool:
         path.mkdir(mode=0o700)
         entry = Entry(path, intent)
         if intent.spec:
-            entry.output.touch(mode=0o600)
+            (path / OUTPUT).touch(mode=0o600)
             os.mkfifo(entry.pipe, 0o600)
             if intent.spec.lease_s:
                 entry.expired.touch(mode=0o600)

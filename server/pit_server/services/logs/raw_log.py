@@ -1,4 +1,4 @@
-"""The output of one process, byte by byte as it was written."""
+"""The output of one process, byte by byte as it was written; a line stands for what is not kept."""
 
 from dataclasses import dataclass
 
@@ -47,5 +47,8 @@ def read(session: Session, job: Job, data: DataRoot, query: Query) -> Part:
         offset = source.stream.tail_offset(query.tail)
     elif offset is None and query.since is not None:
         offset = source.stream.offset_at(query.since)
-    found = source.stream.pread(offset or 0, BATCH)
-    return Part(found, (offset or 0) + len(found), source.is_final and len(found) < BATCH)
+    offset, size, gap = offset or 0, source.stream.size(), source.stream.gap()
+    if gap and gap.start <= offset < gap.end:
+        return Part(b"\n%s\n" % gap.text(offset), gap.end, source.is_final and gap.end == size)
+    found = source.stream.pread(offset, BATCH)
+    return Part(found, offset + len(found), source.is_final and offset + len(found) >= size)

@@ -3,7 +3,7 @@
 import errno
 from collections.abc import Collection, Mapping, Sequence
 
-from sqlalchemy import select, update
+from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from pit_protocol.messages.beat import Beat, ChunkHead, Report
@@ -14,6 +14,7 @@ from pit_server.db.models import IS_LIVE, Attempt, Node, Process
 from pit_server.services import audit
 from pit_server.services.jobs.processes import lost_processes, reports
 from pit_server.services.jobs.records import gpu_usage
+from pit_server.services.logs.output_limit import share_of_process
 from pit_server.services.nodes import nodes, worker_session
 from pit_server.services.nodes.properties import MAX_NAME
 from pit_server.services.users import tokens
@@ -25,7 +26,14 @@ from pit_server.wakeups import job_topic
 
 
 def receive(
-    database: Database, data: DataRoot, caller: Caller, beat: Beat, chunks: Sequence[bytes], *, now: float
+    database: Database,
+    data: DataRoot,
+    caller: Caller,
+    beat: Beat,
+    chunks: Sequence[bytes],
+    *,
+    now: float,
+    max_output_mib: int = 0,
 ) -> bool:
     """Store a beat's logs and reports; a beat of an older epoch of the node is refused.
 
@@ -42,9 +50,13 @@ def receive(
         over = lost_processes.list_gone(session, caller.node_id, _list_running(beat)) if beat.is_whole else []
         known = worker_session.list_troubles(session, caller.node_id) if beat.troubles is not None else {}
         mine = _find(session, ids)
+        sizes = _count_processes(
+            session, {mine[c.process].attempt_id for c in beat.chunks if c.process in mine}
+        )
     worker_session.check(node, caller.name, beat.epoch, beat.seen)
     _refuse_foreign(database, caller, mine, now=now)
-    topics, has_space = _store_all(data, _known(beat.chunks, chunks, mine), mine)
+    shares = {attempt: share_of_process(max_output_mib, count) for attempt, count in sizes.items()}
+    topics, has_space = _store_all(data, _known(beat.chunks, chunks, mine), mine, shares)
     news = [
         report
         for report in beat.reports
@@ -77,10 +89,19 @@ def _find(session: Session, ids: Collection[int]) -> dict[int, AnyRow]:
         Process.killed_by,
         Process.group_index,
         Process.process_index,
+        Process.attempt_id,
         Attempt.number.label("attempt"),
     )
     query = select(*columns).join(Attempt, Attempt.id == Process.attempt_id).where(Process.id.in_(ids))
     return {row.id: row for row in session.execute(query)}
+
+
+def _count_processes(session: Session, attempts: Collection[int]) -> dict[int, int]:
+    """How many processes share the limit of an attempt's output."""
+    if not attempts:
+        return {}
+    query = select(Process.attempt_id, func.count()).where(Process.attempt_id.in_(attempts))
+    return dict(session.execute(query.group_by(Process.attempt_id)).all())
 
 
 def _list_running(beat: Beat) -> set[int]:
@@ -164,13 +185,17 @@ def _known(
 
 
 def _store_all(
-    data: DataRoot, chunks: Sequence[tuple[ChunkHead, bytes]], mine: Mapping[int, AnyRow]
+    data: DataRoot,
+    chunks: Sequence[tuple[ChunkHead, bytes]],
+    mine: Mapping[int, AnyRow],
+    shares: Mapping[int, int],
 ) -> tuple[set[str], bool]:
     """Append chunks while there is space; returns the topics to notify, and whether all were stored."""
     topics: set[str] = set()
     for head, chunk in chunks:
         try:
-            topics.add(_store(data, mine[head.process], head, chunk))
+            row = mine[head.process]
+            topics.add(_store(data, row, head, chunk, shares[row.attempt_id]))
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
@@ -178,13 +203,14 @@ def _store_all(
     return topics - {""}, True
 
 
-def _store(data: DataRoot, row: AnyRow, head: ChunkHead, chunk: bytes) -> str:
+def _store(data: DataRoot, row: AnyRow, head: ChunkHead, chunk: bytes, keep: int) -> str:
     """Append a chunk to its log; returns the topic to notify, or empty if bytes before it are missing."""
     # Output of a lost process is still stored.
     if row.state == ProcessState.ENDED and row.killed_by != KilledBy.NODE:
         return ""
     stream = process_log(data, row.job_id, row.attempt, row.group_index, row.process_index)
-    return job_topic(row.job_id) if stream.append(chunk, head.at, head.offset) else ""
+    is_stored = stream.append(chunk, head.at, head.offset, gap=head.gap, keep=keep)
+    return job_topic(row.job_id) if is_stored else ""
 
 
 def _is_news(data: DataRoot, row: AnyRow, report: Report) -> bool:

@@ -30,6 +30,7 @@ from pit_server.scheduler.kinds import CPU, MEMORY, PORT
 from pit_server.services.files import unix_ids
 from pit_server.services.jobs import user_variables
 from pit_server.services.jobs.processes import environment
+from pit_server.services.logs.output_limit import share_of_process
 from pit_server.services.users import groups
 from pit_server.settings import Settings
 from pit_server.store.data_root import DataRoot, relative_paths
@@ -177,6 +178,7 @@ def _spec(
         cpus=amounts[CPU] / 1000 if CPU in amounts else None,
         memory_mib=amounts.get(MEMORY),
         disk_mib=settings.max_disk_gib * 1024 or None,
+        output_bytes=share_of_process(settings.max_output_mib, len(peers)),
         units=units,
         venv=Venv(options.venv, options.python or "", row.user) if options.venv else None,
     )

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pit_protocol.system.procfs import read_stat
+from pit_worker.runtime.base import output_writer
 from pit_worker.spool.entry import Entry, Key
 
 SCRIPT = Path(__file__).with_name("output_writer.sh")
@@ -24,7 +25,7 @@ class OutputWriters:
     def claim(self, entry: Entry) -> bool:
         """Let the command start, by reading its output; False if it must never start."""
         child = subprocess.Popen(
-            ["/bin/sh", str(SCRIPT), str(entry.path)],
+            ["/bin/sh", str(SCRIPT), str(entry.path), *output_writer(entry)],
             env={},
             cwd="/",
             stdin=subprocess.DEVNULL,

@@ -44,7 +44,15 @@ def begin() -> Welcome:
 def beat() -> Orders:
     received, chunks = unpack_beat(request.get_data())
     node_id = _node_id()
-    has_room = beats.receive(head().database, head().data, caller(), received, chunks, now=time.time())
+    has_room = beats.receive(
+        head().database,
+        head().data,
+        caller(),
+        received,
+        chunks,
+        now=time.time(),
+        max_output_mib=head().settings.max_output_mib,
+    )
     if chunks:
         head().quotas.set_disk_full(not has_room)
     head().node_watch.renew(node_id)

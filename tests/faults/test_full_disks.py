@@ -1,0 +1,62 @@
+"""Small disks that jobs fill: nothing else fails, and stops and ends get through."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from pit_protocol.messages.beat import Order, OrderAction
+from pit_protocol.states import KilledBy
+from tests.support.requirements import need_system_rights
+from tests.support.stubs.worker_head import StubHead, a_spec
+from tests.worker.conftest import (  # noqa: F401 - fixtures
+    Eventually,
+    Workers,
+    data_root,
+    eventually,
+    head,
+    workers,
+)
+
+KEEP = 8 * 1024 * 1024
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 MiB."""
+    need_system_rights()
+    place = tmp_path / "small"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "none", place], check=True)
+    yield place
+    subprocess.run(["umount", "-l", place], check=True)
+
+
+def order(head: StubHead, process: int, command: str) -> None:  # noqa: F811
+    spec = replace(a_spec(command), output_bytes=KEEP)
+    head.order(Order(process, 1, OrderAction.RUN, spec=spec))
+
+
+def used(place: Path) -> int:
+    return sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
+
+
+def test_endless_output_fills_no_disk_and_neither_neighbour_nor_stop_suffers(
+    head: StubHead,  # noqa: F811
+    workers: Workers,  # noqa: F811
+    eventually: Eventually,  # noqa: F811
+    small_disk: Path,
+) -> None:
+    spool = small_disk / "spool"
+    workers.start(spool, PIT_WORKER_DISK_RESERVE_MIB="0")
+    order(head, 1, "yes")
+    eventually(lambda: any(chunk.gap for beat in head.spoken for chunk in beat.chunks))
+    assert used(spool / "1-1") <= KEEP + 64 * 1024
+    order(head, 2, "echo neighbour; exit 3")
+    end = eventually(lambda: head.end(2))
+    assert (end.exit_code, head.log(2)) == (3, "neighbour\n")
+    head.stop(1)
+    end = eventually(lambda: head.end(1))
+    assert (end.killed_by, end.log_size > 64 * 1024 * 1024) == (KilledBy.USER, True)
