@@ -27,12 +27,12 @@ def a_cluster(
     url = str(request.getfixturevalue("postgres_url")) if is_postgres else ""
     made: list[Cluster] = []
 
-    def build(*names: str, home: Path | None = None) -> Cluster:
+    def build(*names: str, home: Path | None = None, database_url: str = url) -> Cluster:
         home = home or tmp_path / "head"
         home.mkdir(mode=0o700, exist_ok=True)
-        if not url:
+        if not database_url:
             shutil.copyfile(sqlite_template, home / "pit.db")
-        made.append(Cluster(tmp_path, home, url, names or ("n0",)))
+        made.append(Cluster(tmp_path, home, database_url, names or ("n0",)))
         return made[-1]
 
     yield build
@@ -40,7 +40,8 @@ def a_cluster(
     try:
         if not has_failed:
             for cluster in made:
-                cluster.finish()
+                if not cluster.is_closed:
+                    cluster.finish()
                 assert "Traceback" not in cluster.console()
     finally:
         for cluster in made:

@@ -58,6 +58,8 @@ def _run(given: argparse.Namespace) -> int:
     logging.basicConfig(
         level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
+    # It prints a traceback for each answer that breaks off; the worker logs that itself, in a line.
+    logging.getLogger("urllib3").setLevel(logging.ERROR)
     failpoints, timing = testing.read_failpoints(os.environ), testing.read_timing(os.environ)
     return Worker(chosen, spool, failpoints, timing).run()
 

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from sqlalchemy.exc import InterfaceError, OperationalError
+
 from pit_server.wakeups import Wakeups
 
 log = logging.getLogger(__name__)
@@ -45,9 +47,12 @@ def _serve(wakeups: Wakeups, topic: str, work: Work) -> None:
             begun = time.monotonic()
             try:
                 again_s = work()
+            except (OperationalError, InterfaceError) as error:
+                log.warning("background thread %s waits for the database: %s", _name(), error.orig)
+                again_s = AFTER_FAILURE_S
             except Exception:
                 # An unexpected error must not end the thread, because jobs depend on it.
-                log.exception("background thread %s failed", threading.current_thread().name)
+                log.exception("background thread %s failed", _name())
                 again_s = AFTER_FAILURE_S
             taken_s = time.monotonic() - begun
             if not wakeups.is_closed:
@@ -55,3 +60,7 @@ def _serve(wakeups: Wakeups, topic: str, work: Work) -> None:
             if taken_s > LONG_S and not wakeups.is_closed:
                 # Notifications that arrive meanwhile are handled in one go.
                 time.sleep(min(taken_s, LONGEST_PAUSE_S))
+
+
+def _name() -> str:
+    return threading.current_thread().name

@@ -11,6 +11,8 @@ from pit_server.services.jobs import preparation
 from pit_server.settings import Settings
 from pit_server.store.data_root import DataRoot
 
+RETRY_S = 30.0  # after which a preparation that failed unexpectedly is started again
+
 log = logging.getLogger(__name__)
 USERS = 2  # for whom there are threads; others wait until one of these is done
 
@@ -24,15 +26,20 @@ class Preparing:
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="prepare")
         self._lock = threading.Lock()
         self._under_way: dict[int, int] = {}  # numbers of jobs, with their users
-        self._failed: set[int] = set()  # unexpectedly; the next notification starts them again
+        self._failed: set[int] = set()  # unexpectedly, such as without database; started again after RETRY_S
 
-    def __call__(self) -> None:
+    def __call__(self) -> float | None:
         with self._lock:
             self._failed.clear()
-        self._start()
+        return RETRY_S if self._start() else None
 
-    def _start(self) -> None:
-        """Start as many as there are threads for."""
+    @property
+    def is_busy(self) -> bool:
+        with self._lock:
+            return bool(self._under_way)
+
+    def _start(self) -> bool:
+        """Start as many as there are threads for; whether there are any to prepare."""
         with self._database.read() as session:
             preparing = preparation.list_preparing(session)
         with self._lock:
@@ -44,9 +51,10 @@ class Preparing:
             while len(self._under_way) < self._threads:
                 number = choose(waiting, self._under_way.values(), self._settings.prepare_parallel)
                 if number is None:
-                    return
+                    break
                 self._under_way[number] = waiting.pop(number)
                 self._pool.submit(self._prepare, number)
+        return bool(preparing)
 
     def _prepare(self, number: int) -> None:
         try:

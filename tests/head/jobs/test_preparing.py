@@ -1,14 +1,15 @@
-"""The preparing threads: every user has a share of them."""
+"""The preparing threads: every user has a share of them, and what failed is prepared again."""
 
 import threading
 from collections.abc import Callable
 
 import pytest
 
-from pit_server.background.preparing import Preparing, choose
+from pit_server.background.preparing import RETRY_S, Preparing, choose
 from pit_server.context import Head
 from pit_server.services.jobs import preparation
 from tests.support.clusters.head import ONE_DATABASE, Person, Worker, skip_preparation
+from tests.support.clusters.local import eventually
 
 
 def test_the_user_with_the_fewest_jobs_under_way_is_next() -> None:
@@ -49,3 +50,28 @@ def test_a_user_whose_jobs_hang_does_not_stop_the_others(
     finally:
         head.wakeups.close()
         release.set()
+
+
+@ONE_DATABASE
+@pytest.mark.threat("F26")
+def test_a_preparation_that_failed_unexpectedly_is_started_again(
+    head: Head, anna: Person, node: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = anna.submit()
+    preparing = Preparing(head.database, head.data, head.settings)
+    calls: list[int] = []
+    prepare: Callable[..., None] = preparation.prepare
+
+    def fail_once(*arguments: object) -> None:
+        calls.append(number)
+        if len(calls) == 1:
+            raise OSError("the database is away")
+        prepare(*arguments)
+
+    monkeypatch.setattr(preparation, "prepare", fail_once)
+    assert preparing() == RETRY_S
+    eventually(lambda: calls and not preparing.is_busy)
+    preparing()
+    eventually(lambda: not preparing.is_busy)
+    assert anna.job(number)["state"] == "waiting"
+    assert preparing() is None

@@ -107,6 +107,7 @@ class Cluster:
         self.ledger = Ledger(place / "ledger")
         self.accepted: list[Accepted] = []
         self.head: subprocess.Popen[bytes] | None = None
+        self.is_closed = False
         self._programs: list[subprocess.Popen[bytes]] = []
         self._console = place / "console.log"
         self.nodes = self._set_up(node_names)
@@ -244,6 +245,10 @@ class Cluster:
         self.checker.check(self.accepted)
 
     def close(self) -> None:
+        """End everything; a second time does nothing."""
+        if self.is_closed:
+            return
+        self.is_closed = True
         for program in reversed(self._programs):
             kill_group(program)
         for node in self.nodes.values():

@@ -42,7 +42,7 @@ def _place() -> str | None:
     """The route that is served, or the name of the background thread."""
     if flask.has_request_context():
         return flask.request.endpoint
-    return threading.current_thread().name
+    return threading.current_thread().name.partition("_")[0]  # threads of a pool have a number
 
 
 if __name__ == "__main__":

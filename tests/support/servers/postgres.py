@@ -2,9 +2,11 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,12 @@ import psycopg
 
 from tests.support.requirements import lack
 
+NOT_DURABLE = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
+
 # Durability is not needed: the next test run creates the data again.
 OPTIONS = (
     "listen_addresses=''",
-    "fsync=off",
-    "synchronous_commit=off",
-    "full_page_writes=off",
+    *NOT_DURABLE,
     "deadlock_timeout=100ms",
     "max_connections=200",
     "wal_level=minimal",
@@ -50,12 +52,29 @@ class Postgres:
             shutil.chown(self._home, "postgres", "postgres")
             self._user = {"user": "postgres", "group": "postgres", "extra_groups": []}
 
-    def start(self) -> None:
+    def start(self, *, is_durable: bool = False) -> None:
+        """A durable one survives `kill`."""
+        self._options = [option for option in OPTIONS if not (is_durable and option in NOT_DURABLE)]
         self._run(
             "initdb", "-D", "data", "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"
         )
-        options = " ".join(f"-c {option}" for option in OPTIONS)
+        self.start_again()
+
+    def start_again(self) -> None:
+        options = " ".join(f"-c {option}" for option in self._options)
         self._run("pg_ctl", "-D", "data", "-w", "-l", "log", "-o", f"-k {self._home} {options}", "start")
+
+    def kill(self) -> None:
+        """With SIGKILL, its sessions first: the server would take long to notice that it has died."""
+        server = int((self._home / "data/postmaster.pid").read_text().split()[0])
+        children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
+        for pid in (server, *map(int, children)):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + 30
+        while any(Path(f"/proc/{pid}").exists() for pid in children) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        (self._home / "data/postmaster.pid").unlink()
 
     def stop(self) -> None:
         self._run("pg_ctl", "-D", "data", "-w", "-m", "immediate", "stop")

@@ -91,13 +91,5 @@ WITHOUT_TEST: dict[str, Entry] = {
         "fair share between users; today the queue is first come, first served (`make bench` measures it)"
     ),
     "F40": Later("attempts that go back to the queue, and the counter that stops them"),
-    "F05": Later("its test in tests/faults"),
-    "F06": Later("its test in tests/faults"),
-    "F19": Later("its test in tests/faults"),
-    "F21": Later("its test in tests/faults"),
-    "F25": Later("its test in tests/faults"),
-    "F26": Later("its test in tests/faults"),
-    "F30": Later("its test in tests/faults"),
-    "F42": Later("its test in tests/faults"),
     "F44": Later("its test in tests/faults"),
 }
