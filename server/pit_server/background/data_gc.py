@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pit_protocol.durations import DAY_S
+from pit_protocol.system import tree_delete
 from pit_protocol.system.retention_clock import RetentionClock
 from pit_server.db.database import Database
 from pit_server.services.files import trash
@@ -13,7 +14,7 @@ from pit_server.services.files.quota import Quotas
 from pit_server.services.jobs import expiry
 from pit_server.settings import Settings
 from pit_server.store.data_root import DataRoot
-from pit_server.store.files import tree_delete, upload_parts
+from pit_server.store.files import upload_parts
 from pit_server.store.files.domain_files import is_part, is_temporary
 from pit_server.store.files.tree_walk import walk
 

@@ -19,6 +19,7 @@ from pit_server.context import Head
 from pit_server.db.models import Job
 from pit_server.services.files import trash
 from tests.support.clusters.head import Person
+from tests.support.deep_directory import make_deep
 from tests.support.domain_files import home, names, route, send
 
 FILES = [f"file{number}".encode() for number in range(6)]
@@ -211,13 +212,7 @@ def test_groups(head: Head, root: Person, a_group: Callable[..., None], label: s
 
 def test_a_home_with_a_very_deep_directory_stops_nobody(head: Head, anna: Person) -> None:
     anna.ok(send(anna, "home", b"x", b"x"))
-    here = os.open(home(head), os.O_RDONLY)
-    for _ in range(1500):
-        os.mkdir("d", dir_fd=here)
-        below = os.open("d", os.O_RDONLY, dir_fd=here)
-        os.close(here)
-        here = below
-    os.close(here)
+    make_deep(home(head) / "d")
     restart(head)
     anna.ok(anna.get("/usage"))
     entry = anna.ok(anna.delete(route("home", b"d")))

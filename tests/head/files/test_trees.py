@@ -2,20 +2,19 @@
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from pit_protocol.problem import Problem
+from pit_protocol.system.tree_delete import delete
 from pit_server.services.files import unix_ids
 from pit_server.store.files import tree_copy, tree_walk
 from pit_server.store.files.disk_usage import measure
 from pit_server.store.files.tree_copy import copy_tree
-from pit_server.store.files.tree_delete import delete
 from pit_server.store.files.tree_walk import walk
-
-DEEP = 3000  # levels: more than Python's stack has, and longer than any path may be
+from tests.support.deep_directory import make_deep
 
 
 @pytest.fixture
@@ -27,19 +26,9 @@ def secret(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def deep(tmp_path: Path) -> Path:
-    """A directory of one file on the deepest of many levels."""
-    top = tmp_path / "deep"
-    top.mkdir()
-    here = os.open(top, os.O_RDONLY)
-    for _ in range(DEEP):
-        os.mkdir("d", dir_fd=here)
-        below = os.open("d", os.O_RDONLY, dir_fd=here)
-        os.close(here)
-        here = below
-    os.close(os.open("file", os.O_WRONLY | os.O_CREAT, dir_fd=here))
-    os.close(here)
-    return top
+def deep(tmp_path: Path) -> Iterator[Path]:
+    yield make_deep(tmp_path / "deep")
+    assert delete(tmp_path / "deep")
 
 
 def test_depth_stops_neither_measuring_nor_owning_nor_deleting(deep: Path) -> None:
@@ -53,7 +42,7 @@ def test_a_copy_of_many_levels_is_refused(deep: Path, tmp_path: Path) -> None:
     with pytest.raises(Problem) as refused:
         copy_tree(deep, tmp_path / "copy")
     assert refused.value.code == "too_deep"
-    assert delete(tmp_path / "copy") and delete(deep)
+    assert delete(tmp_path / "copy")
 
 
 def test_a_walk_visits_everything_once_and_follows_no_link(tmp_path: Path, secret: Path) -> None:

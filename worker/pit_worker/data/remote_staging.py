@@ -8,7 +8,6 @@ import errno
 import logging
 import os
 import re
-import shutil
 import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from pathlib import Path
 from pit_protocol.backoff import Backoff
 from pit_protocol.messages.beat import Account, Order, ProcessSpec, Welcome
 from pit_protocol.problem import Problem
+from pit_protocol.system import tree_delete
 from pit_protocol.system.failpoints import Failpoints
 from pit_protocol.transport.dirfd import DirectoryTree
 from pit_protocol.transport.rclone import MountError
@@ -238,8 +238,8 @@ class RemoteStaging:
         files_api = FilesApi(self._settings, self._epoch, *place.numbers)
         place.make()
         if not place.tree.is_dir():
-            if place.coming.exists():
-                shutil.rmtree(place.coming)
+            if not tree_delete.delete(place.coming):
+                raise OSError(f"{place.coming} cannot be deleted")
             place.coming.mkdir(mode=0o700)
             owner = (account.uid, account.gid) if account else None
             if owner:

@@ -1,7 +1,6 @@
 """The data of one attempt on a node without the head's files: a directory, and every file name in it."""
 
 import json
-import shutil
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +11,7 @@ from msgspec.structs import replace
 
 from pit_protocol.atomic_file import write_atomic
 from pit_protocol.messages.beat import Account, ProcessSpec
+from pit_protocol.system import tree_delete
 from pit_protocol.system.procfs import read_stat
 from pit_protocol.transport import rclone
 from pit_worker.spool.entry import Entry
@@ -159,11 +159,11 @@ class AttemptDir:
                 raise OSError(f"{mount} is still mounted")
             with suppress(FileNotFoundError):
                 mount.rmdir()
-        shutil.rmtree(self.coming, ignore_errors=True)
+        tree_delete.delete(self.coming)
         with suppress(FileNotFoundError):
             self.tree.rename(self.coming)  # a half-deleted tree would look as if the job had deleted the rest
         for part in (self.coming, self.cache):
-            shutil.rmtree(part, ignore_errors=True)
+            tree_delete.delete(part)
         for file in self.path.iterdir() if self.path.is_dir() else ():
             file.unlink()
         with suppress(FileNotFoundError):

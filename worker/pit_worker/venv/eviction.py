@@ -6,8 +6,6 @@ Users' processes may write anything into their directories: no name, link or typ
 import fcntl
 import logging
 import os
-import shutil
-import stat
 import subprocess
 import threading
 import time
@@ -15,11 +13,11 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 
+from pit_protocol.system import tree_delete
 from pit_worker.loop import Loop
 from pit_worker.spool.entry import Entry, Key
 from pit_worker.timing import Timing
 from pit_worker.venv.cache import VenvCache
-from pit_worker.venv.prelude import remove_tree
 
 LOCK = ".lock"
 KIB_PER_GIB = 1024 * 1024
@@ -142,13 +140,8 @@ def _remove_unused(item: Path) -> bool:
     if lock is None:
         return False
     try:
-        if not stat.S_ISDIR(item.lstat().st_mode):
-            item.unlink()
-        elif os.geteuid() == 0:
-            # Root needs no rights; and must not change any, because something could be replaced by a link.
-            shutil.rmtree(item)
-        else:
-            remove_tree(item)
+        if not tree_delete.delete(item):
+            raise OSError("something of it cannot be deleted")
         _lock_file(item).unlink(missing_ok=True)
     except OSError as error:
         log.warning("%s could not be removed: %s", item, error)

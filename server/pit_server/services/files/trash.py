@@ -18,6 +18,7 @@ from pit_protocol.answers.files import TrashEntry
 from pit_protocol.durations import DAY_S
 from pit_protocol.paths import name_fields, unquote_path
 from pit_protocol.problem import Problem
+from pit_protocol.system import tree_delete
 from pit_server import failpoints
 from pit_server.db.database import Database, notify_after_commit
 from pit_server.db.models import Discard, Group, Job
@@ -27,7 +28,6 @@ from pit_server.services.files.removed import Kind
 from pit_server.services.users.groups import of_user
 from pit_server.services.users.tokens import Caller
 from pit_server.store.data_root import DataRoot
-from pit_server.store.files import tree_delete
 from pit_server.wakeups import PURGE
 
 log = logging.getLogger(__name__)

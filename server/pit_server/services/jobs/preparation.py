@@ -16,6 +16,7 @@ from pit_protocol.messages.beat import Account
 from pit_protocol.messages.submission import Snapshot
 from pit_protocol.problem import Problem
 from pit_protocol.states import JobEvent, JobState, Outcome
+from pit_protocol.system import tree_delete
 from pit_server.cancellation import Cancelled, limited
 from pit_server.db.database import Database
 from pit_server.db.models import Job, User
@@ -29,7 +30,6 @@ from pit_server.services.users import secrets
 from pit_server.services.users.tokens import Caller
 from pit_server.settings import Settings
 from pit_server.store.data_root import DataRoot
-from pit_server.store.files import tree_delete
 from pit_server.store.files.tree_copy import copy_tree
 from pit_server.store.git import checkout, diffs, lfs_pointers
 from pit_server.store.git.command import Git, GitFailed

@@ -17,7 +17,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | NO_FOLLOW
 
 
 def delete(path: Path) -> bool:
-    """Delete a file, link or directory at a path of the head; False if something of it is left."""
+    """Delete a file, link or directory; False if something is left. No one else may replace `path.parent`."""
     try:
         parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:
