@@ -9,6 +9,7 @@ import pytest
 
 from pit_protocol.problem import Problem
 from pit_protocol.system.tree_delete import delete
+from pit_server import cancellation
 from pit_server.services.files import unix_ids
 from pit_server.store.files import tree_copy, tree_walk
 from pit_server.store.files.disk_usage import measure
@@ -120,6 +121,16 @@ def test_a_copy_keeps_modes_times_links_and_holes_and_leaves_pipes_out(tmp_path:
     with (copy / "sparse").open("rb") as file:
         file.seek(2**40)
         assert file.read() == b"end"
+
+
+def test_a_copy_and_a_walk_stop_when_nobody_wants_them(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    (source / "folder").mkdir(parents=True)
+    (source / "file").write_bytes(b"x")
+    with cancellation.limited(0.0, lambda: True, "the copy", ""), pytest.raises(cancellation.Cancelled):
+        copy_tree(source, tmp_path / "copy")
+    with cancellation.limited(0.0, lambda: True, "the walk", ""), pytest.raises(cancellation.Cancelled):
+        measure(source)
 
 
 def test_a_deletion_follows_no_link(tmp_path: Path, secret: Path) -> None:

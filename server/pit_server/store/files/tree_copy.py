@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pit_protocol.problem import Problem
 from pit_protocol.transport.dirfd import NO_FOLLOW, DirectoryTree
+from pit_server import cancellation
 from pit_server.store.files.domain_files import target_of
 from pit_server.store.files.tree_walk import Visit, walk
 
@@ -80,5 +81,6 @@ def _copy_content(source: int, copy: int, size: int) -> None:
         os.lseek(copy, at, os.SEEK_SET)
         while at < end and (sent := os.sendfile(copy, source, at, min(BLOCK, end - at))):
             at += sent
+            cancellation.check()
         if at < end:
             return  # it was truncated meanwhile

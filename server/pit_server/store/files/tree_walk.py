@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pit_protocol.transport.dirfd import NO_FOLLOW
+from pit_server import cancellation
 
 OPEN = os.O_RDONLY | os.O_DIRECTORY | NO_FOLLOW
 
@@ -50,6 +51,7 @@ class _Walk:
         try:
             yield self._visit()
             while self._waiting:
+                cancellation.check()
                 if not self._waiting[-1]:
                     self._leave()
                 elif self._enter(self._waiting[-1].pop()):
