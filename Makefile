@@ -6,13 +6,14 @@ BIN := $(VENV)/bin
 TESTS ?=
 PYTEST := $(BIN)/pytest --numprocesses 4 --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help demo test check pytest test-faults test-compat format docs bench bench-smoke clean
+.PHONY: help demo test check pytest test-faults nemesis test-compat format docs bench bench-smoke clean
 
 help:
 	@echo "make demo         set up a cluster of one machine in a scratch place and run a job on it"
 	@echo "make test         install what the tests need (as root on Debian), then run all checks and tests"
 	@echo "make check        run all checks and tests on this machine as it is; TESTS=tests/unit runs those alone"
 	@echo "make test-faults  break a real head and real workers in every way, and check what is left"
+	@echo "make nemesis      break three nodes at random for an hour: SECONDS=60 SEED=7"
 	@echo "make test-compat  run the tests that need nothing but git: PYTHON=python3.13 has a .venv-3.13 of its own"
 	@echo "make bench        measure, and print a table"
 	@echo "make bench-smoke  see that every measurement runs"
@@ -32,6 +33,9 @@ check: $(VENV)/.ready
 
 test-faults:
 	@tests/provision $(MAKE) TESTS=tests/faults pytest
+
+nemesis: $(VENV)/.ready
+	$(BIN)/python -m tests.support.faults.nemesis
 
 test-compat:
 	@version=$$($(PYTHON) -c 'import sys; print("{}.{}".format(*sys.version_info))') \

@@ -10,6 +10,7 @@ import os
 import signal
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -94,15 +95,16 @@ class Checker:
             os.kill(pid, signal.SIGKILL)
         self._database.dispose()
 
-    def list_processes(self) -> list[int]:
+    def list_processes(self, spool: Path | None = None) -> list[int]:
+        """Processes of jobs, with their supervisors: all of them, or those of one node."""
         marker = f"PIT_COOKIE={self.cluster}-".encode()
         found = []
         for entry in Path("/proc").iterdir():
-            try:
-                if entry.name.isdigit() and marker in (entry / "environ").read_bytes():
+            with suppress(OSError):
+                environ = (entry / "environ").read_bytes() if entry.name.isdigit() else b""
+                is_there = spool is None or os.fsencode(spool) in environ + (entry / "cmdline").read_bytes()
+                if marker in environ and is_there:
                     found.append(int(entry.name))
-            except OSError:
-                continue
         return found
 
     def _check_processes(self, processes: Iterable[Process], attempts: dict[int, int]) -> None:

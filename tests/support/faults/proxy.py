@@ -66,7 +66,8 @@ class ChaosProxy:
 
     def __init__(self, target: tuple[str, int]) -> None:
         self.up, self.down = Flow(), Flow()
-        self.requests: list[bytearray] = []  # all bytes that came, by connection
+        self.records = False
+        self.requests: list[bytearray] = []  # if it records: all bytes that came, by connection
         self._target = target
         self._is_cut = False
         self._sockets: set[socket.socket] = set()
@@ -126,14 +127,15 @@ class ChaosProxy:
     def _begin(self, client: socket.socket, server: socket.socket) -> None:
         record = bytearray()
         with self._lock:
-            self.requests.append(record)
+            if self.records:
+                self.requests.append(record)
             self._sockets |= {client, server}
         threading.Thread(target=self._serve, args=(client, server, record), daemon=True).start()
 
     def _serve(self, client: socket.socket, server: socket.socket, record: bytearray) -> None:
-        answers = threading.Thread(target=_pump, args=(server, client, self.down, bytearray()), daemon=True)
+        answers = threading.Thread(target=_pump, args=(server, client, self.down, None), daemon=True)
         answers.start()
-        _pump(client, server, self.up, record)
+        _pump(client, server, self.up, record if self.records else None)
         answers.join()
         with self._lock:
             self._sockets -= {client, server}
@@ -141,10 +143,11 @@ class ChaosProxy:
         server.close()
 
 
-def _pump(source: socket.socket, sink: socket.socket, flow: Flow, seen: bytearray) -> None:
+def _pump(source: socket.socket, sink: socket.socket, flow: Flow, seen: bytearray | None) -> None:
     with suppress(OSError):
         while data := source.recv(BLOCK):
-            seen += data
+            if seen is not None:
+                seen += data
             if not flow.pass_on(data, sink):
                 break
     for each in (source, sink):

@@ -91,5 +91,4 @@ WITHOUT_TEST: dict[str, Entry] = {
         "fair share between users; today the queue is first come, first served (`make bench` measures it)"
     ),
     "F40": Later("attempts that go back to the queue, and the counter that stops them"),
-    "F44": Later("its test in tests/faults"),
 }
