@@ -101,7 +101,7 @@ def list_processes(session: Session, job: Job, *, only_current: bool = False) ->
         .join(Attempt, Attempt.id == Process.attempt_id)
         .join(Node, Node.id == Process.node_id)
         .where(Process.job_id == job.id)
-        .order_by(Process.id)
+        .order_by(Attempt.number, Process.rank)
     )
     rows = session.execute(query.where(Attempt.number == job.attempt) if only_current else query)
     return {row.Process.id: PlacedProcess(row.Process, row.name, row.number) for row in rows}
