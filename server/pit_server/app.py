@@ -11,6 +11,7 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 
 from pit_protocol import API_PREFIX
 from pit_protocol.problem import Problem
+from pit_protocol.system.pieces import NO_SPACE
 from pit_protocol.system.retention_clock import RetentionClock
 from pit_server.api import BLUEPRINTS
 from pit_server.api.http.flask_app import Application
@@ -51,6 +52,14 @@ DATABASE_FULL = Problem(
     "the disk of the head's database is full",
     "free some space on the head's machine, or ask its admin to",
     status=503,
+)
+
+
+DISK_FULL = Problem(
+    "disk_full",
+    "the head's disk is full",
+    "ask an admin for more space, or remove what is not needed",
+    status=507,
 )
 
 
@@ -137,6 +146,7 @@ def create_app(head: Head) -> Flask:
     app.register_error_handler(Cancelled, lambda cancelled: _problem(cancelled.problem))
     app.register_error_handler(HTTPException, _http_error)
     app.register_error_handler(DBAPIError, _database_error)
+    app.register_error_handler(OSError, _system_error)
     app.register_error_handler(Exception, _bug)
     return app
 
@@ -165,6 +175,14 @@ def _database_error(error: DBAPIError) -> Response:
     response = _problem(DATABASE_FULL if is_full else DATABASE_BUSY)
     response.headers["Retry-After"] = str(RETRY_AFTER_S)
     return response
+
+
+def _system_error(error: OSError) -> Response:
+    if error.errno not in NO_SPACE:
+        return _bug(error)
+    head: Head = current_app.extensions["pit"]
+    head.quotas.set_disk_full(True)
+    return _problem(DISK_FULL)
 
 
 def _bug(error: Exception) -> Response:

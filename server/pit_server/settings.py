@@ -48,6 +48,7 @@ BOUNDS = {
     "snapshot_days": (0, 1_000_000),
     "large_file_days": (0, 1_000_000),
     "max_disk_gib": (0, 1 << 22),
+    "max_files": (0, 1 << 40),
     "max_output_mib": (0, 1 << 30),
     "default_cpu": (0.0, 10_000.0),
     "default_mem": (0.0, 100_000.0),
@@ -102,6 +103,7 @@ class Settings:
     default_mem: float = 0.0  # the same for GiB of memory
     max_disk_gib: int = 0  # disk space of a process with its job's directory; 0: no limit
     max_output_mib: int = 1024  # kept of a job's output: the beginning and the end; 0: all
+    max_files: int = 5_000_000  # in a home or the directory of a group; 0: no limit
     min_free_percent: float = 2.0  # of the disk; with less, uploads and submissions are refused
     reserve_mib: int = 64  # reserved on disk, to keep working when it is full; 0: nothing
     job_days: int = 0  # after which an ended job's directory goes to the trash; 0: never

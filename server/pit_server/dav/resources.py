@@ -31,6 +31,11 @@ class _Resource(DavNames):
     def hold(self, place: Place, domain: Domain, below: str, entry: Entry) -> None:
         self.place, self.domain, self.below, self.entry = place, domain, below, entry
 
+    @property
+    def _quotas(self) -> Quotas:
+        quotas: Quotas = self.environ["wsgidav.provider"].head.quotas
+        return quotas
+
     def get_last_modified(self) -> float:
         return self.entry.mtime
 
@@ -179,6 +184,8 @@ class Directory(_Resource, DAVCollection):  # type: ignore[misc]
 
     def create_collection(self, name: str) -> None:
         with self.changing() as domain:
+            self._quotas.require_disk_space()
+            self._quotas.add_file(self.place)
             domain.make_directory(self.child(name))
 
     def copy_move_single(self, dest_path: str, *, is_move: bool) -> None:  # noqa: ARG002
@@ -242,6 +249,8 @@ class File(_Resource, DAVNonCollection):  # type: ignore[misc]
             length = self.environ.get("CONTENT_LENGTH") or ""
             announced = int(length) if length.isdecimal() else None
             before = domain.get_entry(self.below)
+            if before is None:
+                self._quotas.add_file(self.place)
             with ExitStack() as stack:
                 reservation = stack.enter_context(self._quotas.reserve(self.place, announced or 0))
                 file = stack.enter_context(domain.replacing(self.below, mode=before.mode if before else None))
@@ -261,14 +270,10 @@ class File(_Resource, DAVNonCollection):  # type: ignore[misc]
             writing.__exit__(None, None, None)
             self.entry = domain.entry(self.below)
 
-    @property
-    def _quotas(self) -> Quotas:
-        quotas: Quotas = self.environ["wsgidav.provider"].head.quotas
-        return quotas
-
     def copy_move_single(self, dest_path: str, *, is_move: bool) -> None:  # noqa: ARG002
         target = self.other(dest_path)
         with target.changing() as domain, self.domain.open_file(self.below) as source:
+            self._quotas.add_file(target.place)
             with (
                 self._quotas.reserve(target.place, self.entry.size) as reservation,
                 domain.replacing(target.below, mode=self.entry.mode) as copy,

@@ -8,9 +8,10 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from pit_protocol.problem import Problem
+from pit_server.store.files.upload_parts import Readable
 
 SHA256 = re.compile(r"[0-9a-f]{64}")
 BLOCK = 256 * 1024
@@ -52,15 +53,18 @@ def progress(target: Path) -> Progress:
     return Progress(0, complete=False)
 
 
-def receive(stream: BinaryIO, target: Path, *, offset: int, total: int, max_bytes: int) -> Progress:
-    """Append a piece that begins at `offset`; the last of `total` bytes completes the upload."""
-    if total > max_bytes:
+def check_size(total: int, max_mib: int) -> None:
+    if total > max_mib * MIB:
         raise Problem(
             "too_large",
-            f"the upload is larger than {max_bytes // MIB} MiB",
+            f"the upload is larger than {max_mib} MiB",
             "let git ignore large files, or keep them in Git LFS; an admin can raise `max_upload_mib`",
             status=413,
         )
+
+
+def receive(stream: Readable, target: Path, *, offset: int, total: int) -> Progress:
+    """Append a piece that begins at `offset`; the last of `total` bytes completes the upload."""
     known = progress(target)
     if known.complete:
         return known

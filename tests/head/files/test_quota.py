@@ -18,6 +18,7 @@ from pit_protocol.transport.tar_reader import FILE, Member
 from pit_protocol.transport.tar_writer import header, padding, sealed
 from pit_server.app import create_app, create_head
 from pit_server.context import Head
+from pit_server.services.files import trash
 from pit_server.services.files.domains import Place
 from pit_server.settings import Settings
 from pit_server.store.files.disk_usage import measure
@@ -43,7 +44,7 @@ class TestRoom:
     """Quotas, and a disk that gets full."""
 
     def test_a_full_quota_is_reported_with_usage_and_limit(
-        self, folder: Path, anna: Person, root: Person
+        self, folder: Path, head: Head, anna: Person, root: Person
     ) -> None:
         root.ok(root.patch("/users/anna", quota="1M"))
         anna.ok(send(anna, "home", b"first", b"x" * 600_000))
@@ -51,7 +52,11 @@ class TestRoom:
         assert (answer.status_code, answer.json["code"]) == (507, "over_quota")
         assert "of its quota of 1.0 MiB" in answer.json["message"]
         assert names(anna, "home") == ["first"]
-        anna.ok(anna.delete(route("home", b"first")))
+        gone = anna.ok(anna.delete(route("home", b"first")))
+        refused = send(anna, "home", b"second", b"x" * 600_000).json
+        assert (refused["code"], "empties the trash" in refused["hint"]) == ("over_quota", True)
+        anna.ok(anna.delete(f"/trash/{gone['id']}"))
+        trash.delete_purged(head.database, head.data)
         anna.ok(send(anna, "home", b"second", b"x" * 600_000))
         root.ok(root.patch("/users/anna", quota=""))
         anna.ok(send(anna, "home", b"third", b"x" * 600_000))
@@ -133,6 +138,39 @@ class TestRoom:
         assert (mine["domain"], mine["files"], mine["size"] >= 10_000) == ("user:anna", 1, True)
         assert [row["domain"] for row in root.ok(root.get("/usage"))["domains"]] == ["user:anna", "user:bert"]
 
+    def test_packs_are_asked_for_room_before_their_first_byte(
+        self, folder: Path, head: Head, anna: Person, root: Person
+    ) -> None:
+        root.ok(root.patch("/users/anna", quota="1M"))
+        target = f"/uploads/{'a' * 64}"
+        answer = anna.call("PUT", target, data=b"x", query_string={"offset": 0, "size": 2 * MIB})
+        assert (answer.status_code, answer.json["code"]) == (507, "over_quota")
+        assert not list(head.data.uploads().glob("*/*"))
+        assert (
+            anna.call("PUT", target, data=b"x" * 600_000, query_string={"size": 700_000}).status_code == 200
+        )
+        assert send(anna, "home", b"x", b"x" * 600_000).json["code"] == "over_quota"
+
+    def test_what_is_announced_on_all_domains_must_fit_on_the_disk(self, folder: Path, head: Head) -> None:
+        free, _ = head.quotas.free()
+        one, other = (Place(name, folder, may_write=True) for name in ("user:anna", "group:lab"))
+        with head.quotas.reserve(one, int(free * 0.6)), pytest.raises(Problem, match="reserved for the head"):
+            head.quotas.require(other, int(free * 0.6))
+        head.quotas.require(other, int(free * 0.6))
+
+    def test_a_home_has_a_limit_of_files(
+        self, settings: Settings, folder: Path, head: Head, anna: Person
+    ) -> None:
+        anna.app = create_app(replace(head, quotas=type(head.quotas)(replace(settings, max_files=3))))
+        for name in (b"a", b"b"):
+            anna.ok(send(anna, "home", name, b"x"))
+        members = [header(Member(name, FILE, 0o644, 0, 0.0, "")) for name in ("c", "d")]
+        answer = anna.call("PUT", route("home"), data=b"".join(sealed(members)), query_string={"tar": "yes"})
+        assert (answer.status_code, answer.json["code"]) == (507, "too_many_files")
+        assert names(anna, "home") == ["a", "b", "c"]
+        answer = anna.call("PUT", route("home", b"new"), query_string={"directory": "yes"})
+        assert answer.json["message"] == "user:anna has 3 files, and may have 3"
+
 
 class TestFullDisk:
     """On a disk that is really full."""
@@ -175,6 +213,28 @@ class TestFullDisk:
         answer = anna.call("PUT", route("home"), input_stream=io.BytesIO(body), **options)
         assert (answer.status_code, answer.json["code"]) == (507, "disk_full")
         assert list(home(head).iterdir()) == []
+
+    @pytest.mark.threat("F27")
+    def test_packs_and_data_of_nodes_that_do_not_fit_are_refused_with_a_sentence(
+        self,
+        small: Path,
+        app: Flask,
+        anna: Person,
+        a_node: Callable[..., Worker],
+        a_placed_job: Callable[..., int],
+    ) -> None:
+        whole = {"offset": 0, "size": 8 * MIB}
+        answer = anna.call("PUT", f"/uploads/{'a' * 64}", data=b"x" * 8 * MIB, query_string=whole)
+        assert (answer.status_code, answer.json["code"]) == (507, "disk_full")
+        node = a_node("n0")
+        number = a_placed_job(with_tree=True)
+        node.orders()
+        body = header(Member("file", FILE, 0o644, 8 * MIB, 0.0, "")) + b"x" * 8 * MIB
+        answer = node.call(
+            "PUT", f"/node/attempts/{number}/1/tree", query_string={"epoch": node.epoch},
+            input_stream=io.BytesIO(body), environ_overrides={"CONTENT_LENGTH": ""},
+        )  # fmt: skip
+        assert (answer.status_code, answer.json["code"]) == (507, "disk_full")
 
     @pytest.mark.threat("F27")
     def test_beats_go_on_and_output_waits_for_room(

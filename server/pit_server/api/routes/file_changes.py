@@ -43,10 +43,12 @@ def write(where: str) -> tuple[PathWritten | PartArrived | FileArrived | TarArri
     place.require_write()
     if "directory" in request.args:
         head().quotas.require(place, int(number_argument("size", 0)))
+        head().quotas.add_file(place)
         with place.open() as domain:
             domain.make_directory(path, parents=True)
     elif "link" in request.args:
         head().quotas.require_disk_space()
+        head().quotas.add_file(place)
         with place.open() as domain:
             domain.make_link(path, _link_target())
     elif "tar" in request.args:
@@ -92,6 +94,7 @@ def restore(number: int) -> TrashEntry:
 def purge(number: int) -> TrashEntry:
     with audited("purge", f"trash:{number}") as session:
         row = trash.purge(session, caller(), head().data, number)
+    head().quotas.forget(row.domain)
     return trash.record(row, head().settings.trash_days)
 
 
@@ -117,6 +120,8 @@ def _receive(place: Place, path: str) -> tuple[PartArrived | FileArrived, int]:
             return PartArrived(upload_parts.received(domain, upload)), 200
         whole = max(offset + (request.content_length or 0), size or 0)
         known = upload_parts.received(domain, upload)
+        if not known:
+            head().quotas.add_file(place)
         with head().quotas.reserve(place, whole - max(known, offset), again=known - offset) as reservation:
             arrived = upload_parts.receive(domain, upload, offset, Body(reservation.take), size)
         if size is None or arrived < size or "sha256" not in request.args:
@@ -137,7 +142,7 @@ def _claim(size: int) -> upload_parts.Claim:
 def _take_in(place: Place, path: str) -> tuple[TarArrived, int]:
     """Many small files at once, as a sealed tar."""
     with place.open() as domain, head().quotas.reserve(place, request.content_length or 0) as reservation:
-        count, size = tar_extract.extract(domain, path, Body(reservation.take))
+        count, size = tar_extract.extract(domain, path, Body(reservation.take), reservation.add_file)
     return TarArrived(count, size), 201
 
 

@@ -30,6 +30,17 @@ class Place:
     ownership: Ownership | None = None  # of new files; None: the account that the head runs as
     quota_mib: int | None = None
     owner: str = ""  # of a job
+    uploads: Path | None = None  # packs that are on their way count, too
+
+    @property
+    def is_domain(self) -> bool:
+        """Whether it has a budget of its own, as homes and groups do."""
+        return self.name.startswith(("user:", "group:"))
+
+    @property
+    def counted(self) -> tuple[Path, ...]:
+        """What counts for its quota, besides its trash."""
+        return (self.directory, self.uploads) if self.uploads else (self.directory,)
 
     def open(self) -> Domain:
         return Domain(self.directory, self.name, self.ownership)
@@ -76,7 +87,14 @@ def _home(session: Session, caller: Caller, data: DataRoot, name: str) -> Place:
     if account:
         unix_ids.give_once(home, account)
     ownership = Ownership(account.uid, account.gid) if account else None
-    return Place(f"user:{user.name}", home, may_write=True, ownership=ownership, quota_mib=user.quota_mib)
+    return Place(
+        f"user:{user.name}",
+        home,
+        may_write=True,
+        ownership=ownership,
+        quota_mib=user.quota_mib,
+        uploads=data.uploads() / str(user.id),
+    )
 
 
 def _group(session: Session, caller: Caller, data: DataRoot, name: str) -> Place:

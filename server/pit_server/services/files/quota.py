@@ -2,16 +2,18 @@
 
 import logging
 import os
+import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from pit_protocol.problem import Problem
 from pit_server.services.files.domains import Place
+from pit_server.services.files.free_space import free_and_total, render_size, require_free_space
 from pit_server.settings import Settings
 from pit_server.store.files.disk_usage import measure
 
@@ -19,6 +21,7 @@ MIB = 1024 * 1024
 STEP = 4 * MIB  # reserved at a time for a body of unknown length
 FRESH_S = 600.0  # how long a measurement is reused
 RESERVE_FILE = "reserve"  # is deleted when the disk is full
+TRASH_NAME = r"{}-\d+-[0-9a-f]{{12}}"  # of what a domain has in the trash, as `removed.note` names it
 
 log = logging.getLogger(__name__)
 
@@ -39,22 +42,49 @@ class Quotas:
         self._known: dict[str, Use] = {}
         self._is_full = False
         self._reserved: Counter[str] = Counter()  # bytes that are being written
+        self._reserved_on_disk = 0  # the same of all domains
 
-    def used(self, name: str, directory: Path, *, fresh_s: float = FRESH_S) -> Use:
-        """What a domain uses; measured again if the last measurement is older than `fresh_s`."""
+    def used(self, name: str, directories: Sequence[Path], *, fresh_s: float = FRESH_S) -> Use:
+        """What a domain uses, its trash included; measured again if the last time is over `fresh_s` ago."""
         known = self._known.get(name)
         if known and time.time() - known.at < fresh_s:
             return known
-        size, files = measure(directory)
+        found = [measure(place) for place in (*directories, *self._list_trash(name))]
         with self._lock:
-            self._known[name] = Use(size, files, time.time())
+            sizes, files = (sum(column) for column in zip(*found, strict=True))
+            self._known[name] = Use(sizes, files, time.time())
         return self._known[name]
 
-    def add(self, name: str, size: int) -> None:
-        """Count bytes that were just written."""
+    def _list_trash(self, name: str) -> list[Path]:
+        pattern = re.compile(TRASH_NAME.format(re.escape(name.replace(":", "-"))))
+        try:
+            return [
+                path for path in (self._settings.root / "trash").iterdir() if pattern.fullmatch(path.name)
+            ]
+        except FileNotFoundError:
+            return []
+
+    def add(self, name: str, size: int, files: int = 0) -> None:
+        """Count bytes and files that were just written."""
         with self._lock:
             if known := self._known.get(name):
-                self._known[name] = Use(max(0, known.size + size), known.files, known.at)
+                self._known[name] = Use(max(0, known.size + size), known.files + files, known.at)
+
+    def add_file(self, place: Place) -> None:
+        """Count a new file or directory; raises a Problem if the domain has too many."""
+        most = self._settings.max_files
+        if not place.is_domain or not most:
+            return
+        if self.used(place.name, place.counted).files >= most:
+            found = self.used(place.name, place.counted, fresh_s=0.0).files
+            if found >= most:
+                raise Problem(
+                    "too_many_files",
+                    f"{place.name} has {found:,} files, and may have {most:,}",
+                    "remove what is not needed; `pit rm --purge trash` empties the trash, which counts",
+                    status=507,
+                )
+        self.add(place.name, 0, 1)
 
     def forget(self, name: str) -> None:
         with self._lock:
@@ -81,55 +111,52 @@ class Quotas:
     def add_reserved(self, place: Place, size: int) -> None:
         """Reserve more; raises a Problem if that exceeds the quota or the disk."""
         self.require_disk_space(size)
-        if place.quota_mib is None or size <= 0:
+        if size <= 0:
             return
-        allowed = place.quota_mib * MIB
-        used = self.used(place.name, place.directory).size
+        allowed = None if place.quota_mib is None else place.quota_mib * MIB
+        if allowed is not None:
+            self.used(place.name, place.counted)
         if not self._try_reserve(place.name, size, allowed):
             # Something may have been removed meanwhile: measure again before refusing.
-            used = self.used(place.name, place.directory, fresh_s=0.0).size
-            if not self._try_reserve(place.name, size, allowed):
+            used = self.used(place.name, place.counted, fresh_s=0.0).size
+            if allowed is not None and not self._try_reserve(place.name, size, allowed):
                 full = f"{place.name} uses {render_size(used)} of its quota of {render_size(allowed)}"
                 raise Problem(
                     "over_quota",
                     f"{full}, and this needs {render_size(size)}",
-                    f"remove what is not needed, or ask an admin: `pit set {place.name} quota=…`",
+                    "remove what is not needed (`pit rm --purge trash` empties the trash, which counts), "
+                    f"or ask an admin: `pit set {place.name} quota=…`",
                     status=507,
                 )
 
     def release(self, name: str, size: int) -> None:
         """Release reserved bytes that were written or will not be."""
         with self._lock:
+            self._reserved_on_disk -= size
             self._reserved[name] -= size
             if self._reserved[name] <= 0:
                 del self._reserved[name]
 
-    def _try_reserve(self, name: str, size: int, allowed: int) -> bool:
+    def _try_reserve(self, name: str, size: int, allowed: int | None) -> bool:
         with self._lock:
             known = self._known.get(name)
-            if known and known.size + self._reserved[name] + size > allowed:
+            if allowed is not None and known and known.size + self._reserved[name] + size > allowed:
                 return False
+            self._reserved_on_disk += size
             self._reserved[name] += size
             return True
 
     def require_disk_space(self, size: int = 0) -> None:
-        """Raise a Problem if the disk is nearly full. Reading and reports of nodes are not affected."""
+        """Raise a Problem if the disk is nearly full. Reading and reports of nodes are not affected.
+
+        What others have announced and not sent yet counts, so that uploads cannot fill the disk together.
+        """
         self.fill_reserve_file()
-        free, total = self.free()
-        minimum = total * self._settings.min_free_percent / 100
-        if free - size < minimum:
-            left, kept = render_size(free), render_size(int(minimum))
-            raise Problem(
-                "disk_full",
-                f"the head's disk has {left} left, and the last {kept} are reserved for the head",
-                "ask an admin for more space, or remove what is not needed",
-                status=507,
-            )
+        require_free_space(self._settings, max(self._reserved_on_disk, 0) + size)
 
     def free(self) -> tuple[int, int]:
         """Free and total bytes of the data root's disk."""
-        root = os.statvfs(self._settings.root)
-        return root.f_bavail * root.f_frsize, root.f_blocks * root.f_frsize
+        return free_and_total(self._settings)
 
     def fill_reserve_file(self) -> None:
         """Allocate the file that is deleted when the disk is full, if there is space for it."""
@@ -188,19 +215,13 @@ class Reservation:
         self._quotas.add(self._place.name, size)
         self._release(size)
 
+    def add_file(self) -> None:
+        """Count a new file; a Problem if there are too many."""
+        self._quotas.add_file(self._place)
+
     def end(self) -> None:
         self._release(self._left)
 
     def _release(self, size: int) -> None:
-        if self._place.quota_mib is not None:
+        if size:
             self._quotas.release(self._place.name, size)
-
-
-def render_size(size: int) -> str:
-    """A size for people: `1.5 GiB`."""
-    value = float(size)
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if value < 1024:
-            return f"{value:.0f} {unit}" if unit == "bytes" else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:.1f} TiB"

@@ -10,6 +10,7 @@ from pathlib import Path
 from pit_protocol.problem import Problem
 from pit_server import cancellation
 from pit_server.cancellation import Cancelled
+from pit_server.services.files.free_space import require_free_space
 from pit_server.settings import Settings
 from pit_server.store.data_root import DataRoot
 from pit_server.store.git.lfs_pointers import Pointer
@@ -66,6 +67,7 @@ class LargeFiles:
                 "an admin can raise `max_tree_gib`",
             )
         wanted = [pointer for pointer in dict.fromkeys(pointers) if not self.get(pointer)]
+        require_free_space(self.settings, total + sum(pointer.size for pointer in wanted))  # tree and cache
         if wanted and self.remote and self.remote.host:
             check_protocol(self.remote, self.settings)
             server = LfsServer(self.remote, self.settings, self.credential)

@@ -1,7 +1,7 @@
 """Extracting many small files from an untrusted tar stream into a domain."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from pit_protocol.atomic_file import write_all
 from pit_protocol.problem import Problem
@@ -12,9 +12,12 @@ from pit_server.store.files.upload_parts import Readable
 BLOCK = 256 * 1024
 
 
-def extract(domain: Domain, path: str, body: Readable) -> tuple[int, int]:
+def extract(
+    domain: Domain, path: str, body: Readable, add_file: Callable[[], None] = lambda: None
+) -> tuple[int, int]:
     """Write the entries below `path` to disk, each file whole or absent; returns their number and bytes.
 
+    `add_file` is called for each, and raises a Problem when there are too many.
     An archive without its hash is truncated, and a Problem: what came before stays.
     """
     count = size = 0
@@ -22,6 +25,7 @@ def extract(domain: Domain, path: str, body: Readable) -> tuple[int, int]:
     made: set[str] = set()
     for member in reader.members():
         target = "/".join(filter(None, (path, _path(member.name))))
+        add_file()
         if member.kind == DIRECTORY:
             _make(domain, target, made)
         elif member.kind in (FILE, LINK):

@@ -4,8 +4,10 @@ from flask import Blueprint, request
 
 from pit_protocol.answers.files import Upload
 from pit_protocol.problem import Problem
+from pit_server.api.http.body import Body
 from pit_server.api.http.context import head, number_argument
 from pit_server.api.http.guard import Role, allow, caller
+from pit_server.services.files import domains
 from pit_server.store import pack_uploads
 from pit_server.traffic import Traffic
 
@@ -30,13 +32,12 @@ def upload(sha256: str) -> tuple[Upload, int]:
         )
     target = head().data.upload(caller().user_id or 0, sha256)
     known = pack_uploads.progress(target)
-    now = pack_uploads.receive(
-        request.stream,  # type: ignore[arg-type]
-        target,
-        offset=int(number_argument("offset", 0)),
-        total=int(number_argument("size", 0)),
-        max_bytes=head().settings.max_upload_mib * pack_uploads.MIB,
-    )
+    offset, total = int(number_argument("offset", 0)), int(number_argument("size", 0))
+    pack_uploads.check_size(total, head().settings.max_upload_mib)
+    with head().database.read() as session:
+        place = domains.find(session, caller(), head().data, domains.HOME)
+    with head().quotas.reserve(place, max(total - known.size, 0), again=known.size - offset) as reservation:
+        now = pack_uploads.receive(Body(reservation.take), target, offset=offset, total=total)
     return _record(sha256, now), 201 if now.complete and not known.complete else 200
 
 

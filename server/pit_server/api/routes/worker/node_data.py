@@ -2,12 +2,13 @@
 
 import time
 
-from flask import Blueprint, Response
+from flask import Blueprint, Response, request
 
 from pit_protocol.answers.nodes import AttemptToken, FilesRemoved, FilesWritten
 from pit_server.api.http.body import Body
 from pit_server.api.http.context import head, message, number_argument
 from pit_server.api.http.guard import Role, allow, caller
+from pit_server.services.files.domains import Place
 from pit_server.services.nodes import staging
 from pit_server.services.nodes.staging import AttemptFiles
 from pit_server.traffic import Traffic
@@ -39,8 +40,9 @@ def send(job: int, attempt: int) -> Response:
 @allow(Role.NODE, max_bytes=MAX_TREE, traffic=Traffic.TRANSFER)
 def receive(job: int, attempt: int) -> FilesWritten:
     files = _find(job, attempt, brings=True)
-    head().quotas.require_disk_space()
-    return FilesWritten(staging.take_in(files, Body()))
+    place = Place(files.label, files.directory, may_write=True)
+    with head().quotas.reserve(place, request.content_length or 0) as reservation:
+        return FilesWritten(staging.take_in(files, Body(reservation.take)))
 
 
 @blueprint.post("/gone")
