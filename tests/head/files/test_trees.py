@@ -15,7 +15,7 @@ from pit_server.store.files import tree_copy, tree_walk
 from pit_server.store.files.disk_usage import measure
 from pit_server.store.files.tree_copy import copy_tree
 from pit_server.store.files.tree_walk import walk
-from tests.support.deep_directory import make_deep
+from tests.support.deep_directory import DEEP, make_deep
 
 
 @pytest.fixture
