@@ -15,7 +15,7 @@ from pit_server.store.files import tree_copy, tree_walk
 from pit_server.store.files.disk_usage import measure
 from pit_server.store.files.tree_copy import copy_tree
 from pit_server.store.files.tree_walk import walk
-from tests.support.deep_directory import DEEP, make_deep
+from tests.support.deep_directory import LEVELS, make_deep
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def deep(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_depth_stops_neither_measuring_nor_owning_nor_deleting(deep: Path) -> None:
-    assert measure(deep)[1] == DEEP + 1
+    assert measure(deep)[1] == LEVELS + 1
     unix_ids._chown_all(deep, os.geteuid(), os.getegid())
     assert delete(deep)
     assert not deep.exists()
