@@ -66,7 +66,8 @@ class Workers:
         log = (self.folder / "worker.log").open("a")
         worker = subprocess.Popen(
             [sys.executable, *(["-c", program] if program else ["-m", "pit_worker"]), "run", *arguments],
-            env={**os.environ, **PYTHON_ENVIRON, **environ},
+            # Inside a PID namespace a process has another id than the test knows.
+            env={**os.environ, **PYTHON_ENVIRON, "PIT_WORKER_PID_NAMESPACES": "off", **environ},
             stderr=log,
             text=True,
         )

@@ -65,6 +65,7 @@ def test_a_mistake_in_the_job_is_not_the_nodes_fault(
     eventually(lambda: head.spoken[-1].trouble == "")
 
 
+@pytest.mark.threat("F29")
 def test_a_spool_that_becomes_read_only_is_reported_and_its_worker_lives(
     head: StubHead, workers: Workers, eventually: Eventually, disk: Path
 ):
@@ -97,6 +98,7 @@ def test_a_thread_that_dies_ends_the_worker_with_70(head: StubHead, workers: Wor
     assert "internal worker error: thread receiver ended; exiting" in workers.log()
 
 
+@pytest.mark.threat("F40")
 def test_a_process_whose_start_crashes_the_worker_is_given_up(
     head: StubHead, workers: Workers, eventually: Eventually
 ):

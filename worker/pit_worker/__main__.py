@@ -91,6 +91,10 @@ def _install(given: argparse.Namespace) -> int:
         return 0
     file = install.install(_config(given))
     _say(f"{file} is installed, and the worker has been started; `journalctl -u pit-worker` shows its log")
+    chosen = settings.load({"config": str(_config(given))})
+    _say(accounts.describe(chosen))
+    if accounts.why_shared(chosen):
+        _say(f"that is not safe for several users: {accounts.OBJECTION}")
     return 0
 
 

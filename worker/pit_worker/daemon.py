@@ -26,7 +26,7 @@ from pit_worker.loop import Loop, Timer
 from pit_worker.process.context import Context
 from pit_worker.process.inotify import Inotify
 from pit_worker.process.processes import Processes
-from pit_worker.runtime import accounts, cgroup
+from pit_worker.runtime import accounts, containment
 from pit_worker.runtime.base import Runtime
 from pit_worker.runtime.docker.runtime import DockerRuntime
 from pit_worker.runtime.local import LocalRuntime
@@ -219,10 +219,11 @@ class Worker:
         )
 
     def _make_local(self) -> Runtime:
-        own = cgroup.find_own() if self._settings.cgroups else None
-        log.info("processes are tracked by %s", f"cgroups below {own}" if own else "their environment")
+        contained = containment.choose(
+            cgroups=self._settings.cgroups, pid_namespaces=self._settings.pid_namespaces
+        )
         separates = not accounts.why_shared(self._settings)
-        return LocalRuntime(self._settings.search_path, own, self._venvs, runs_as_users=separates)
+        return LocalRuntime(self._settings.search_path, contained, self._venvs, runs_as_users=separates)
 
     def _make_health(self) -> NodeHealth:
         checks: dict[str, Check] = {

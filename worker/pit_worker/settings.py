@@ -60,7 +60,8 @@ class Settings:
     venv_cache_gib: int = 50  # disk space for them; 0: no limit
     disk_reserve_mib: int = 2048  # with less free space, the node takes no new processes; 0: it does
     max_start_faults: int = 3  # jobs in a row that could not be started; then the node takes none for a while
-    cgroups: bool = True  # off: a process's tree is found by its environment and session
+    cgroups: bool = True  # off: processes are not contained by cgroups
+    pid_namespaces: bool = True  # off: without cgroups, supervisors alone contain processes
     boot_id: str = ""  # instead of the kernel's, to simulate a reboot
     log_level: str = "INFO"
 

@@ -102,6 +102,7 @@ def test_without_another_node_a_job_goes_to_the_same_one_when_that_is_well(
     assert trouble in job["reason"]
 
 
+@pytest.mark.threat("F40")
 def test_a_job_that_no_node_can_start_fails(
     head: Head, a_node: Callable[..., Worker], a_placed_job: Callable[..., int], anna: Person
 ) -> None:

@@ -72,7 +72,7 @@ FAULTS = {
     "F37": ("a GPU fails or vanishes", "it is taken out of use, and the reason says so"),
     "F38": ("an image cannot be pulled", "the job says why; others start meanwhile"),
     "F39": ("a git server hangs or breaks off", "the job fails with the reason; no half tree is used"),
-    "F40": ("a job that kills its worker", "it is held after a few attempts"),
+    "F40": ("a job that kills its worker", "it fails after three starts; no other node gets it"),
     "F41": ("head and workers of different versions", "one sentence says what to upgrade; jobs continue"),
     "F42": (
         "the machine of the head dies at any moment",
@@ -86,9 +86,7 @@ WITHOUT_TEST: dict[str, Entry] = {
     "F20": Later(
         "jobs that run again by themselves after their node was lost; today such a job ends as lost"
     ),
-    "F29": Later("the worker's check of its own file systems"),
     "F33": Later(
         "fair share between users; today the queue is first come, first served (`make bench` measures it)"
     ),
-    "F40": Later("attempts that go back to the queue, and the counter that stops them"),
 }

@@ -13,7 +13,9 @@ from pit_worker.admin import install
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     (tmp_path / "config").mkdir()
-    (tmp_path / "config/worker.toml").touch()
+    (tmp_path / "config/worker.toml").write_text(
+        'url = "https://head.example.org"\ntoken_file = "token"\nspool = "spool"\n'
+    )
     return tmp_path / "config"
 
 
@@ -50,6 +52,18 @@ def test_the_unit_is_written_and_started(systemd: Path, config: Path):
     assert (systemd / "told").read_text().splitlines() == [
         "daemon-reload", "enable pit-worker.service", "restart pit-worker.service",
     ]  # fmt: skip
+
+
+def test_it_says_as_whom_jobs_run_and_objects_to_one_account_for_all(
+    systemd: Path, config: Path, capsys: pytest.CaptureFixture[str]
+):
+    (config / "worker.toml").write_text(
+        'url = "https://head.example.org"\ntoken_file = "token"\nspool = "spool"\nrun_as = "worker"\n'
+    )
+    assert main(["install", "--config", str(config)]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[1].startswith("jobs of all users run as ")
+    assert said[2].startswith("that is not safe for several users: a head with several users gives")
 
 
 def test_the_program_that_installs_is_the_one_that_is_started(

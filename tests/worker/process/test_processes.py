@@ -18,6 +18,7 @@ from pit_worker.process.process import Process
 from pit_worker.process.processes import Processes
 from pit_worker.process.states import State
 from pit_worker.runtime.base import ExitCollected, Started
+from pit_worker.runtime.containment import Containment
 from pit_worker.runtime.local import LocalRuntime
 from pit_worker.spool.entry import Entry, Key
 from pit_worker.spool.spool import Spool
@@ -33,7 +34,7 @@ class FakeRuntime(LocalRuntime):
     """Starts nothing; a test calls the callbacks itself."""
 
     def __init__(self) -> None:
-        super().__init__("/bin", None, VenvCache(Path("/nowhere")), runs_as_users=False)
+        super().__init__("/bin", Containment(), VenvCache(Path("/nowhere")), runs_as_users=False)
         self.started: list[Started] = []
         self.collected: list[ExitCollected] = []
         self.adopted: int | None = None

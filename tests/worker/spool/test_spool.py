@@ -62,7 +62,7 @@ def test_a_claim_is_given_once(spool: Spool):
 def test_of_many_supervisors_one_runs_the_command(spool: Spool, tmp_path: Path):
     entry = spool.add(INTENT)
     arguments = ["/bin/sh", str(SUPERVISE), str(entry.path), str(entry.command), str(entry.variables)]
-    arguments += ["", "", "1", *output_writer(entry)]  # no cgroup, no lease
+    arguments += ["", "", "1", *output_writer(entry), ""]  # no cgroup, no lease, no orphans
     crowd = [subprocess.Popen(arguments, env={"SRC_DIR": str(tmp_path)}) for _ in range(20)]
     assert {supervisor.wait() for supervisor in crowd} == {0}
     assert entry.output.pread(0, 100) == b"ran\n"

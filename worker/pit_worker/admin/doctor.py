@@ -76,8 +76,7 @@ def _check_accounts(settings: Settings) -> Finding:
     text = accounts.describe(settings)
     if not accounts.why_shared(settings):
         return Finding("accounts", Mark.GOOD, text)
-    hint = "a head with several users gives this node jobs only after `pit set node:NAME shared_account=yes`"
-    return Finding("accounts", Mark.DOUBTFUL, text, hint)
+    return Finding("accounts", Mark.DOUBTFUL, text, accounts.OBJECTION)
 
 
 def check_disk(check: str, path: Path) -> Finding:

@@ -19,6 +19,8 @@ def read_end(process: Process, gpu_fault: str = "") -> End:
             return End(time.time(), killed_by=process.stop.killed_by, reason="stopped before it began")
         reason = "its supervisor could not start"
         return End(time.time(), killed_by=KilledBy.WORKER, reason=reason, node_fault=True)
+    if (fault := process.entry.fault()) and not process.stop:
+        return End(time.time(), killed_by=KilledBy.WORKER, reason=fault, node_fault=True)
     end = _read_exit(process)
     spec = process.entry.intent.spec
     if not process.stop and spec and process.entry.lease_has_expired():

@@ -7,6 +7,8 @@ from pit_protocol.messages.beat import Runtime
 from pit_worker.runtime import user_process
 from pit_worker.settings import RunAs, Settings
 
+OBJECTION = "a head with several users gives this node jobs only after `pit set node:NAME shared_account=yes`"
+
 
 def why_shared(settings: Settings) -> str:
     """Why all processes run as the worker's own account; empty if each can run as its user."""

@@ -11,6 +11,8 @@ from pit_protocol.system.procfs import read_stat
 from pit_worker.runtime.process_tree import parents_first
 
 CPU_PERIOD_US = 100_000
+SUBGROUP = "worker"  # as in pit-worker.service
+CONTROLLERS = ("cpu", "memory", "pids")
 JOIN = 'echo 0 >"$1/cgroup.procs"'
 
 
@@ -19,6 +21,9 @@ def find_own() -> Path | None:
     own = _own_directory(Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text())
     if own is None:
         return None
+    if own.name == SUBGROUP:
+        own = own.parent
+    enable_controllers(own)
     probe = own / f"pit-probe-{os.getpid()}"
     try:
         probe.mkdir()
@@ -29,6 +34,18 @@ def find_own() -> Path | None:
         return own if joined.returncode == 0 else None
     finally:
         probe.rmdir()
+
+
+def enable_controllers(own: Path) -> None:
+    """Let the cgroups below have limits, if nothing runs in this one itself; else the kernel refuses.
+
+    The unit of `pit-worker install` starts the worker in a cgroup of its own (systemd 254 or newer). A worker
+    that moved itself there would keep systemd from starting the next one while its processes run.
+    """
+    with suppress(OSError):
+        there = (own / "cgroup.controllers").read_text().split()
+        if wanted := [f"+{name}" for name in CONTROLLERS if name in there]:
+            (own / "cgroup.subtree_control").write_text(" ".join(wanted))
 
 
 def make(own: Path, marker: str) -> Path:

@@ -12,6 +12,7 @@ from pathlib import Path
 from pit_protocol.system.procfs import read_stat
 from pit_worker.runtime import cgroup, process_tree, user_process
 from pit_worker.runtime.base import ExitCollected, Started, find_job_dir, give_files, output_writer
+from pit_worker.runtime.containment import Containment
 from pit_worker.spool.entry import Entry, Key
 from pit_worker.spool.environment import NodeFault, StartRefused, environment, places_on_node, script
 from pit_worker.venv.cache import PRELUDE, VenvCache, variables
@@ -20,17 +21,17 @@ SUPERVISE = Path(__file__).with_name("supervise.sh")
 
 
 class LocalRuntime:
-    """Each process is in a session of its own, and in a cgroup of its own where the worker may make one."""
+    """Each process is in a session of its own, and contained as well as the machine allows."""
 
     trouble: str | None = ""
     gpu_trouble: str | None = ""
 
     def __init__(
-        self, search_path: str, own_cgroup: Path | None, venvs: VenvCache, *, runs_as_users: bool
+        self, search_path: str, containment: Containment, venvs: VenvCache, *, runs_as_users: bool
     ) -> None:
         self._runs_as_users = runs_as_users
         self._search_path = search_path
-        self._own_cgroup = own_cgroup
+        self._containment = containment
         self._venvs = venvs
         self._children: dict[Key, subprocess.Popen[bytes]] = {}
 
@@ -65,6 +66,7 @@ class LocalRuntime:
             around |= variables(spec.venv, *map(str, seen))
         try:
             arguments = [
+                *self._containment.before_supervisor,
                 "/bin/sh",
                 str(SUPERVISE),
                 str(entry.path),
@@ -74,6 +76,8 @@ class LocalRuntime:
                 f"{spec.lease_s:.0f}" if spec.lease_s else "",
                 f"{spec.grace_s:g}",
                 *output_writer(entry),
+                "orphans" if self._containment.adopts_orphans else "",
+                *self._containment.before_command(entry.path),
                 *(user_process.as_user(spec.account) if spec.account else []),
             ]
             launch = partial(_launch, arguments, around)
@@ -150,9 +154,9 @@ class LocalRuntime:
         """Nothing was set up."""
 
     def _make_cgroup(self, entry: Entry) -> str:
-        if self._own_cgroup is None:
+        if self._containment.cgroup is None:
             return ""
-        group = cgroup.make(self._own_cgroup, entry.marker)
+        group = cgroup.make(self._containment.cgroup, entry.marker)
         if spec := entry.intent.spec:
             cgroup.limit(group, spec.cpus, spec.memory_mib)
         entry.cgroup.write_text(str(group))

@@ -1,10 +1,11 @@
 #!/bin/sh
 # Runs the command of one process, once, and leaves its exit status behind.
-# usage: supervise.sh DIRECTORY SCRIPT VARIABLES CGROUP LEASE GRACE PYTHON WRITER KEEP [COMMAND…]
+# usage: supervise.sh DIRECTORY SCRIPT VARIABLES CGROUP LEASE GRACE PYTHON WRITER KEEP ORPHANS [COMMAND…]
 #   VARIABLES   file with the user's own variables
 #   CGROUP      may be empty, as LEASE, which is in seconds, as GRACE
 #   WRITER      program that copies its input to a file, of a long one only KEEP bytes; PYTHON runs it
-#   COMMAND     runs what follows it as the user of the process; none: that is who runs this
+#   ORPHANS     not empty: this adopts what the command left behind, and has to kill it
+#   COMMAND     runs what follows it contained, and as the user of the process
 #
 # It outlives the worker. It forks for the command, for the program that writes the output to its file,
 # and for the lease watchdog if there is a lease; the rest are builtins and one exec.
@@ -42,6 +43,21 @@ signal_session() {
         [ "$6" != "$$" ] || kill "-$1" "$2" 2>/dev/null
     done
 }
+# Kills the children of this shell, again and again: what a killed one leaves becomes a child, too.
+kill_orphans() {
+    rounds=100
+    while [ "$rounds" -gt 0 ]; do
+        rounds=$((rounds - 1))
+        found=
+        for stat in /proc/[0-9]*/stat; do
+            { IFS= read -r line <"$stat"; } 2>/dev/null || continue
+            set -- "${line%% *}" ${line##*) }
+            [ "$3" = "$$" ] && [ "$2" != Z ] || continue
+            kill -KILL "$1" 2>/dev/null && found=1
+        done
+        [ -n "$found" ] || return
+    done
+}
 if [ -n "$5" ]; then
     . "${0%/*}/lease.sh"
     (
@@ -67,8 +83,9 @@ fi
 exec "$@"'
 (
     # Only the command joins: killing the whole cgroup then leaves the supervisor to record it.
-    if [ -n "$4" ]; then
-        echo 0 >"$4/cgroup.procs" || exit 126
+    if [ -n "$4" ] && ! echo 0 >"$4/cgroup.procs"; then
+        echo "it cannot enter its cgroup $4" >"$1/fault"
+        exit 126
     fi
     [ -z "$signalled" ] || exit 143
     [ -z "$5" ] || lease_lasts "${1%/*}/lease" "$5" || { echo over >"$1/expired"; exit 143; }
@@ -76,17 +93,17 @@ exec "$@"'
     { echo 0 >/proc/self/oom_score_adj; } 2>/dev/null
     script=$2
     variables=$3
-    shift 9
-    # Each user has a group of their own, so only directories of groups are for others.
-    [ $# -eq 0 ] || umask 007
+    shift 10
     exec "$@" /bin/sh -c "$run" sh "$script" "$variables"
 ) >"$1/pipe" 2>&1
 code=$?
 # Ignored, not trapped: that survives exec, and no signal interrupts the wait.
 trap '' TERM INT HUP
-echo "$code" >"$1/exit.part"
+# What contains the command may have written it before, and been killed since.
+[ -s "$1/exit.part" ] || echo "$code" >"$1/exit.part"
 [ -z "$watchdog" ] || kill -KILL "$watchdog"
 # The output writer exits when no process has the pipe open. What the command left behind may still
 # have it; the worker sees exit.part and kills that.
 wait
+[ -z "${10}" ] || kill_orphans
 exec /bin/mv "$1/exit.part" "$1/exit"

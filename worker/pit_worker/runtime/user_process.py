@@ -50,6 +50,8 @@ def as_user(account: Account) -> list[str]:
     """The words before a command that run it as this user, without any way to other rights."""
     groups = ["--groups", ",".join(map(str, account.gids))] if account.gids else ["--clear-groups"]
     return [
+        # Each user has a group of their own, so only directories of groups are for others.
+        "/bin/sh", "-c", 'umask 007; exec "$@"', "sh",
         shutil.which("setpriv") or "setpriv",
         "--reuid", str(account.uid), "--regid", str(account.gid), *groups,
         "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all", "--",

@@ -167,6 +167,10 @@ class Entry:
         """Whether its supervisor saw the end, but a full disk kept it from saving the exit code."""
         return any(_size(self.path / name) == 0 for name in ("exit", "exit.part"))
 
+    def fault(self) -> str:
+        """Why its supervisor could not start the command; empty if it could."""
+        return _read(self.path / "fault").strip()
+
     def lease_has_expired(self) -> bool:
         """Whether its lease watchdog ended it."""
         return bool(_read(self.expired))
