@@ -72,3 +72,12 @@ def test_processes_on_two_machines_meet_by_name_on_their_overlay(
     engines[0].client.networks.get(NETWORK).remove()
     refused = root.pit("run", "far", "[]@n0,[]@n1", "-l", "-d", MEET)
     assert (refused.code, "this node has no network lab; an admin can create it" in refused.out) == (3, True)
+
+
+def test_a_process_that_fails_on_another_node_stops_the_others(root: Person) -> None:
+    command = 'if [ "$GROUP_INDEX" = 1 ]; then echo about to fail; exit 7; fi; sleep 600'
+    result = root.pit("run", "gang", "[]@n0,[]@n1", "-l", "-d", command)
+    assert result.code == 3
+    assert "last lines of worker 1, which failed first:" in result.out
+    ends = [(p["exit_code"], p["killed_by"]) for p in root.json("show", "1")["processes"]]
+    assert ends == [(143, "job"), (7, None)]

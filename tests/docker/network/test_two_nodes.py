@@ -14,12 +14,6 @@ from tests.support.clusters.local import eventually
 from tests.support.netns import Wires
 from tests.support.servers.docker_engine import OwnEngine
 
-MEET = """
-if [ "$GROUP_INDEX" = 0 ]; then echo "hello from afar" | nc -l -p "$MASTER_PORT"; else
-until nc "$MASTER_ADDR" "$MASTER_PORT" 2>/dev/null; do sleep 0.1; done; fi
-echo "process $RANK at $HOST_GROUP0_PROCESS0 and $HOST_GROUP1_PROCESS0"
-"""
-
 
 @pytest.fixture
 def root(tmp_path: Path, engine: docker.DockerClient, tree: Path) -> Iterator[Person]:
@@ -55,19 +49,9 @@ def two_nodes(
         wires.close()
 
 
-def test_processes_on_two_machines_meet_by_their_addresses(root: Person) -> None:
-    log = root.ok("run", "far", "[]@n0,[]@n1", "-l", "-d", MEET)
-    assert "[worker 1] hello from afar" in log
-    first, second = (node["address"] for node in root.json("show", "nodes")["nodes"])
-    for rank in (0, 1):
-        assert f"[worker {rank}] process {rank} at {first} and {second}" in log
-    assert [p["node"] for p in root.json("show", "1")["processes"]] == ["n0", "n1"]
-
-
-def test_a_process_that_fails_on_another_node_stops_the_others(root: Person) -> None:
-    command = 'if [ "$GROUP_INDEX" = 1 ]; then echo about to fail; exit 7; fi; sleep 600'
-    result = root.pit("run", "gang", "[]@n0,[]@n1", "-l", "-d", command)
-    assert result.code == 3
-    assert "last lines of worker 1, which failed first:" in result.out
-    ends = [(p["exit_code"], p["killed_by"]) for p in root.json("show", "1")["processes"]]
-    assert ends == [(143, "job"), (7, None)]
+@pytest.mark.threat("S40")
+def test_containers_on_two_machines_without_an_overlay_are_refused(root: Person) -> None:
+    # They would need the network of their nodes, and reach what listens there on loopback.
+    refused = root.pit("run", "far", "[]@n0,[]@n1", "-d", "true")
+    assert refused.code == 1
+    assert "containers on several nodes need an overlay network (`overlay` in worker.toml)" in refused.err

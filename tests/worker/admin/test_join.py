@@ -80,7 +80,7 @@ def test_after_joining_the_worker_runs_with_nothing_but_the_config_directory(
         assert tls_head.log(1) == "hello\n"
         assert tls_head.hellos[0].address == "n1.lab"
         assert (tmp_path / "own-spool/lock").exists()
-        assert "tracked by their environment" in workers.log()
+        assert "contained by their supervisors only" in workers.log()
     finally:
         workers.close()
 
