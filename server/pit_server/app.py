@@ -29,12 +29,13 @@ from pit_server.background.scheduling import Scheduling
 from pit_server.cancellation import Cancelled
 from pit_server.context import Head
 from pit_server.dav.app import MOUNT, DavApp
-from pit_server.db import migrate
+from pit_server.db import lock, migrate
 from pit_server.db.database import Database
 from pit_server.host_check import HostCheck
 from pit_server.services import cluster
 from pit_server.services.files import trash
 from pit_server.services.files.quota import Quotas
+from pit_server.services.incarnation import takeover
 from pit_server.services.jobs.processes import lost_processes
 from pit_server.services.users import secrets as user_secrets
 from pit_server.services.users.rate_limit import TooManyAttempts
@@ -42,6 +43,7 @@ from pit_server.services.users.registration import APPROVE, CLOSED, OPEN, Authen
 from pit_server.services.users.request_limits import RequestLimits
 from pit_server.settings import Settings
 from pit_server.store.data_root import DataRoot
+from pit_server.store.marks import Marks
 from pit_server.wakeups import CLOCK, CODE_GC, DATA_GC, NODE_WATCH, PREPARER, PURGE, SCHEDULER, Wakeups
 
 log = logging.getLogger(__name__)
@@ -63,15 +65,45 @@ DISK_FULL = Problem(
 )
 
 
-def create_head(settings: Settings) -> Head:
+def take_over(settings: Settings) -> int:
+    """Begin as the only head of this database, whose lock the caller has; returns the generation.
+
+    The database and the data root then belong together, even if one was restored from a backup.
+    """
+    database, data = _open(settings, Wakeups())
+    try:
+        return takeover.begin(database, data)
+    finally:
+        database.dispose()  # its connections must not be shared with a process that is forked later
+
+
+def _open(settings: Settings, wakeups: Wakeups) -> tuple[Database, DataRoot]:
     """Open the database and the data root; create what is missing."""
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     user_secrets.make_key(settings.home)
-    wakeups = Wakeups()
     database = Database(settings.sqlalchemy_url, wakeups)
     migrate.upgrade(database)
     data = DataRoot(settings.root)
     data.create()
+    return database, data
+
+
+def open_for_command(settings: Settings) -> Head:
+    """The head's state for a command at the console; if no head serves it, compared as if one began to."""
+    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if held := lock.try_hold(settings.sqlalchemy_url):
+        try:
+            take_over(settings)
+        finally:
+            held.close()
+    return create_head(settings)
+
+
+def create_head(settings: Settings, generation: int | None = None) -> Head:
+    """Make a head; without a generation, for a command at the console, beside which a head may serve."""
+    wakeups = Wakeups()
+    database, data = _open(settings, wakeups)
+    database.marks, database.generation = Marks(data.root), generation
     with database.write() as session:
         cluster_id = cluster.find_id(session)
     return Head(

@@ -14,12 +14,13 @@ from pit_protocol.problem import Problem
 from pit_protocol.system.retention_clock import RetentionClock
 from pit_server import install as service
 from pit_server import local_setup, tls
-from pit_server.app import create_head
+from pit_server.app import open_for_command
 from pit_server.local_setup import LocalSetup
 from pit_server.services import audit
 from pit_server.settings import Settings, for_one_user, load
 from pit_server.store.data_root import DataRoot
 
+EXIT_TRY_AGAIN = 75  # EX_TEMPFAIL: the unit starts the head again after this, but not after 1
 Command = Callable[..., None]
 
 home_option = click.option(
@@ -38,7 +39,7 @@ class _Problems(click.Group):
             click.echo(f"pit-head: {problem.message}", err=True)
             if problem.hint:
                 click.echo(problem.hint, err=True)
-            sys.exit(1)
+            sys.exit(EXIT_TRY_AGAIN if problem.status == 503 else 1)
 
 
 @click.group(cls=_Problems)
@@ -117,7 +118,7 @@ def add_user(home: Path, name: str, admin: bool) -> None:
 
     Example: pit-head add-user --home /srv/pit anna | pit login --with-token
     """
-    head = create_head(_settings(home))
+    head = open_for_command(_settings(home))
     with head.database.write() as session:
         user_id = local_setup.find_or_add_user(session, name, is_admin=admin)
         token = local_setup.issue_token(head, session, user_id=user_id, label="add-user")
@@ -146,6 +147,39 @@ def accept_clock(home: Path) -> None:
     why = clock.describe()
     clock.accept()
     click.echo(f"accepted; before that, {why}" if why else "the clock is fine, nothing waited for it")
+
+
+@cli.command()
+@home_option
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+def backup(home: Path, file: Path) -> None:
+    """Write a backup of the head to FILE: database, settings, certificate and keys, but not the data root.
+
+    A head may serve meanwhile. Anyone who can read FILE can act as this head, so it has mode 0600.
+
+    Example: pit-head backup --home /srv/pit /backup/pit.tar
+    """
+    from pit_server.backup.backup import make
+
+    make(_settings(home), file.absolute())
+    click.echo(f"{file} has the database, settings and keys of {home}; copy the data root after it")
+
+
+@cli.command()
+@home_option
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--force", is_flag=True, help="Replace what is there.")
+def restore(home: Path, file: Path, force: bool) -> None:
+    """Restore the head from FILE, a backup. No head may run meanwhile.
+
+    Example: pit-head restore --home /srv/pit /backup/pit.tar
+    """
+    from pit_server.backup.restore import restore as restore_backup
+
+    manifest, settings = restore_backup(home.absolute(), file.absolute(), force=force)
+    made = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(manifest.made_at))
+    click.echo(f"{home} is as it was at {made}")
+    click.echo(f"the next start of the head compares it with the data root {settings.root}")
 
 
 @cli.command()

@@ -1,35 +1,44 @@
 """The head under gunicorn: one process, many threads, and no request left hanging at shutdown."""
 
 import logging
+import os
 import resource
 import socket
 from typing import Any
 
 from flask import Flask
 from gunicorn.app.base import BaseApplication
+from gunicorn.arbiter import Arbiter
 
 from pit_protocol.problem import Problem
 from pit_server import host_check, tls
 from pit_server.api.http.guard import release_request
-from pit_server.app import create_app, create_head, start_background
+from pit_server.app import create_app, create_head, start_background, take_over
+from pit_server.background import loop
+from pit_server.background.lock_watch import LockWatch
 from pit_server.connections.front import HeadWorker
 from pit_server.connections.inbound import IDLE_S
 from pit_server.context import Head
 from pit_server.db import lock, migrate
 from pit_server.db.database import Database
+from pit_server.db.generation import DEPOSED
+from pit_server.db.lock import Lock
 from pit_server.services.jobs import images
 from pit_server.services.users import registration
 from pit_server.settings import Settings
-from pit_server.wakeups import Wakeups
+from pit_server.wakeups import LOCK_WATCH, Wakeups
 
 SHUTDOWN_S = 5
+LOST_EXIT = Arbiter.WORKER_BOOT_ERROR  # of the serving process: gunicorn then ends too, and starts no other
 
 log = logging.getLogger(__name__)
 
 
 class HeadApplication(BaseApplication):  # type: ignore[misc]
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, generation: int, held: Lock) -> None:
+        """The head's lock is held as long as this lives."""
+        self._settings, self._generation, self._held = settings, generation, held
+        self._head: Head | None = None  # in the serving process
         super().__init__()
 
     def load_config(self) -> None:
@@ -43,6 +52,7 @@ class HeadApplication(BaseApplication):  # type: ignore[misc]
             "graceful_timeout": SHUTDOWN_S,
             "post_request": lambda _worker, _request, environ, _response: release_request(environ),
             "loglevel": "warning",
+            "worker_exit": lambda _arbiter, _worker: self._close(),
             "proc_name": "pit-head",
             "control_socket_disable": True,
         }
@@ -56,11 +66,18 @@ class HeadApplication(BaseApplication):  # type: ignore[misc]
             if name in self.cfg.settings:  # older gunicorn versions have no control socket
                 self.cfg.set(name, value)
 
+    def _close(self) -> None:
+        """At a clean exit, in the serving process."""
+        if self._head and self._head.database.marks:
+            self._head.database.marks.close()
+
     def load(self) -> Flask:
         """Called in the serving process: threads do not survive a fork."""
-        head = create_head(self._settings)
+        self._head = head = create_head(self._settings, self._generation)
+        head.database.on_deposed = lambda: stop_serving(DEPOSED.message)
         _log_setup_code(head)
         start_background(head)
+        loop.start("lock-watch", head.wakeups, LOCK_WATCH, LockWatch(head.database, self._held, stop_serving))
         return create_app(head)
 
 
@@ -73,13 +90,17 @@ def serve(settings: Settings) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     held = lock.hold(settings.sqlalchemy_url)
     _check_database(settings)
+    generation = take_over(settings)
     images.check(settings.image, settings)
     check_place(settings.bind)
     _log_address(settings)
-    try:
-        HeadApplication(settings).run()
-    finally:
-        del held  # the lock must live until here
+    HeadApplication(settings, generation, held).run()
+
+
+def stop_serving(why: str) -> None:
+    """End this head at once, in the middle of whatever it does: it must not serve beside another one."""
+    log.critical("%s; it stops serving", why)
+    os._exit(LOST_EXIT)
 
 
 def _check_database(settings: Settings) -> None:

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from pit_protocol.durations import DAY_S
 from pit_protocol.problem import Problem
-from pit_server.app import create_head
+from pit_server.app import open_for_command
 from pit_server.context import Head
 from pit_server.db.models import Node, User
 from pit_server.services.nodes import nodes
@@ -29,7 +29,7 @@ class LocalSetup:
 
 def set_up(settings: Settings, local: LocalSetup) -> None:
     """Create what is missing; a token file with a valid token stays."""
-    head = create_head(settings)
+    head = open_for_command(settings)
     try:
         with head.database.write() as session:
             user_id = find_or_add_user(session, local.user, is_admin=True)

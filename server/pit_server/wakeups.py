@@ -16,6 +16,7 @@ NODE_WATCH = "node_watch"  # a node's lease changed
 DATA_GC = "data_gc"  # never notified: runs once a day
 PURGE = "purge"  # something was deleted for good, and its files are to go
 CLOCK = "clock"  # never notified: runs once an hour
+LOCK_WATCH = "lock_watch"  # never notified: looks every few seconds
 CODE_GC = "code_gc"  # never notified: runs once a day
 STATUS = "status"  # anything `pit status` shows has changed
 

@@ -1,11 +1,9 @@
 """The database: the same tables and guarantees on SQLite and PostgreSQL."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -163,13 +161,6 @@ def short_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock, "POLL_S", 0.0)
 
 
-def release(held: Any) -> None:
-    if isinstance(held, int):
-        os.close(held)
-    else:
-        held.close()
-
-
 @pytest.mark.threat("F24")
 def test_a_second_head_on_the_same_database_is_refused_until_the_first_is_killed(
     url: str, short_timeout: None, monkeypatch: pytest.MonkeyPatch
@@ -184,7 +175,7 @@ def test_a_second_head_on_the_same_database_is_refused_until_the_first_is_killed
         first.kill()
         first.wait(10)
     monkeypatch.setattr(lock, "TIMEOUT_S", 10.0)  # its database may notice a moment later
-    release(lock.hold(url))
+    lock.hold(url).close()
 
 
 def test_a_link_to_a_database_is_the_same_database(tmp_path: Path, short_timeout: None) -> None:
@@ -192,7 +183,7 @@ def test_a_link_to_a_database_is_the_same_database(tmp_path: Path, short_timeout
     held = lock.hold(f"sqlite:///{tmp_path / 'real.db'}")
     with pytest.raises(Problem, match="another head runs on"):
         lock.hold(f"sqlite:///{tmp_path / 'link.db'}")
-    release(held)
+    held.close()
 
 
 def test_a_database_in_a_missing_directory_has_a_clear_error(tmp_path: Path) -> None:
@@ -203,7 +194,7 @@ def test_a_database_in_a_missing_directory_has_a_clear_error(tmp_path: Path) -> 
 def test_heads_on_different_databases_do_not_disturb_each_other(tmp_path: Path, short_timeout: None) -> None:
     held = [lock.hold(f"sqlite:///{tmp_path / name}.db") for name in ("a", "b")]
     for descriptor in held:
-        release(descriptor)
+        descriptor.close()
 
 
 def test_the_error_does_not_contain_the_password(postgres_url: str, short_timeout: None) -> None:

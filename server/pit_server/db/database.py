@@ -2,17 +2,20 @@
 
 `write()` commits or rolls back as a whole, and notifies waiters only after the commit. On SQLite
 writers queue on one lock and begin IMMEDIATE, so that none reads what another is about to change;
-on PostgreSQL rows are locked (`with_for_update`) where that matters.
+on PostgreSQL rows are locked (`with_for_update`) where that matters. Writes of a head are fenced by
+its generation.
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import Any, Protocol
 
 from sqlalchemy import Connection, Engine, Row, create_engine, event, insert, update
 from sqlalchemy.orm import Session
 
+from pit_protocol.problem import Problem
+from pit_server.db import generation, sequences
 from pit_server.db.models import Event, Node
 from pit_server.wakeups import Wakeups, node_topic
 
@@ -22,9 +25,25 @@ WRITES = "pit_writes"
 AnyRow = Row[*tuple[Any, ...]]  # a row loaded as columns
 
 
+class Marks(Protocol):
+    """Where numbers are recorded that must never be handed out again, whatever happens to the database."""
+
+    def reserve(self, numbers: Mapping[str, int]) -> None:
+        """Before the commit."""
+
+    def note(self, numbers: Mapping[str, int]) -> None:
+        """After the commit."""
+
+    def close(self) -> None:
+        """When no more numbers will be handed out."""
+
+
 class Database:
     def __init__(self, url: str, wakeups: Wakeups) -> None:
         self.wakeups = wakeups
+        self.marks: Marks | None = None
+        self.generation: int | None = None  # of the head that writes; None: a command at the console
+        self.on_deposed: Callable[[], None] = lambda: None  # another head has begun
         self.is_sqlite = url.startswith("sqlite")
         self.engine = _sqlite_engine(url) if self.is_sqlite else _postgres_engine(url)
         self._writing = self.engine.execution_options(**{WRITES: True})
@@ -46,6 +65,7 @@ class Database:
     def write(self) -> Iterator[Session]:
         """A session that commits at the end; do no slow work in it."""
         with self._writers, Session(self._writing, expire_on_commit=False, autoflush=False) as session:
+            event.listen(session, "after_flush", sequences.note_new)
             yield session
             if events := session.info.get("events"):
                 session.execute(insert(Event), events)
@@ -53,8 +73,24 @@ class Database:
             # Last and in order, so that two writers cannot deadlock on each other's rows.
             for node_id in nodes:
                 session.execute(update(Node).where(Node.id == node_id).values(revision=Node.revision + 1))
-            session.commit()
+            self._commit(session)
         self.wakeups.notify({*session.info.get("topics", ()), *map(node_topic, nodes)})
+
+    def _commit(self, session: Session) -> None:
+        """Commit if no later head has begun; numbers that it hands out are recorded around it."""
+        session.flush()
+        numbers = session.info.get(sequences.NEW) if self.marks else None
+        if self.marks and numbers:
+            self.marks.reserve(sequences.only_naming(numbers))
+        if self.generation is not None:
+            try:
+                generation.check(session, self.generation)
+            except Problem:
+                self.on_deposed()
+                raise
+        session.commit()
+        if self.marks and numbers:
+            self.marks.note(numbers)
 
     @contextmanager
     def exclusive(self) -> Iterator[Connection]:
@@ -103,6 +139,24 @@ def _sqlite_engine(url: str) -> Engine:
 
 
 def _postgres_engine(url: str) -> Engine:
+    return open_postgres(url, pool_size=32, max_overflow=64, pool_pre_ping=True)
+
+
+def open_postgres(url: str, **options: Any) -> Engine:
+    """An engine that refuses databases in which not every text can be stored."""
     if url.startswith("postgresql://"):
         url = "postgresql+psycopg://" + url.removeprefix("postgresql://")
-    return create_engine(url, pool_size=32, max_overflow=64, pool_pre_ping=True)
+    engine = create_engine(url, **options)
+
+    @event.listens_for(engine, "first_connect")
+    def check(connection: Any, _record: Any) -> None:
+        name, encoding = connection.info.dbname, connection.info.parameter_status("server_encoding")
+        if encoding != "UTF8":
+            connection.close()
+            raise Problem(
+                "bad_database",
+                f"the PostgreSQL database {name} has the encoding {encoding}, not UTF8",
+                f"`createdb -E UTF8 -T template0 {name}` makes one that fits",
+            )
+
+    return engine

@@ -14,27 +14,33 @@ LATEST = "0015"  # the newest migration
 def upgrade(database: Database, target: str = LATEST) -> None:
     """Run all migrations up to `target` that this database has not seen, in one transaction."""
     with database.exclusive() as connection:
-        version = _version(connection)
-        if version == target:
-            return
-        _check_not_newer(version)
-        # Imported here, because it takes longer than the rest of the head's start.
-        from alembic import command
-        from alembic.config import Config
+        migrate(connection, target)
 
-        config = Config()
-        config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-        config.attributes["connection"] = connection
-        command.upgrade(config, target)
+
+def migrate(connection: Connection, target: str) -> None:
+    """The same in a transaction of the caller's."""
+    version = find_version(connection)
+    if version == target:
+        return
+    check_not_newer(version)
+    # Imported here, because it takes longer than the rest of the head's start.
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, target)
 
 
 def check(database: Database) -> None:
     """Raise a Problem if a newer head has migrated this database."""
     with database.engine.connect() as connection:
-        _check_not_newer(_version(connection))
+        check_not_newer(find_version(connection))
 
 
-def _check_not_newer(version: str | None) -> None:
+def check_not_newer(version: str | None) -> None:
+    """Raise a Problem for tables of a newer head."""
     if version is not None and version > LATEST:
         raise Problem(
             "newer_database",
@@ -44,7 +50,7 @@ def _check_not_newer(version: str | None) -> None:
         )
 
 
-def _version(connection: Connection) -> str | None:
+def find_version(connection: Connection) -> str | None:
     if not inspect(connection).has_table("alembic_version"):
         return None
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()

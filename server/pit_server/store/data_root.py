@@ -45,6 +45,11 @@ class DataRoot:
     def trash(self) -> Path:
         return self.root / "trash"
 
+    @property
+    def quarantine(self) -> Path:
+        """What a restored database does not know; nothing reads it."""
+        return self.root / "quarantine"
+
     def attempt(self, job: int, attempt: int) -> Path:
         """The directory of one attempt, so that a stale process cannot write into the next one's."""
         return self.job(job) / str(attempt)

@@ -91,6 +91,11 @@ class LogStream:
                 self._write(data[max(known, 0) :], at, max(size, size - known), keep)
             return True
 
+    def touch(self) -> None:
+        """Make the stream exist, also if nothing is ever written to it."""
+        self._first.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._first.touch(mode=0o600)
+
     def sync(self) -> None:
         """Flush to disk, because the log of an ended process must survive a power cut."""
         for piece in self._pieces.list():
@@ -243,3 +248,8 @@ def process_log(data: DataRoot, job: int, attempt: int, group: int, index: int) 
 def preparation_log(data: DataRoot, job: int) -> LogStream:
     """What the head logs while it prepares a job, for whichever attempt."""
     return LogStream(data.logs(job), "1-prepare")
+
+
+def has_run(data: DataRoot, job: int, attempt: int) -> bool:
+    """Whether a node has got an order to run the attempt: its streams exist from then on."""
+    return any(data.logs(job).glob(f"{attempt}-*.*.log"))

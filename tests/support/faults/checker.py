@@ -56,6 +56,10 @@ class Checker:
             self.cluster = cluster.find_id(session)
         self.has_true_times = True  # False: the head's clock jumped, so times do not order what happened
 
+    def reopen(self) -> None:
+        """Look at another database in the same place."""
+        self._database.dispose()
+
     def check(self, accepted: Sequence[Accepted]) -> None:
         with self._database.read() as session:
             jobs = {row.id: row for row in session.execute(select(Job)).scalars()}

@@ -55,7 +55,10 @@ FAULTS = {
         "the second fences the first, or does not start",
     ),
     "F25": ("the database is locked by somebody else", "503 with Retry-After; nothing is half written"),
-    "F26": ("PostgreSQL is killed and restarted", "requests get 503; work continues, nothing is lost"),
+    "F26": (
+        "PostgreSQL is killed and restarted, or restored from a backup",
+        "requests get 503; work continues; nothing is mixed up or run twice",
+    ),
     "F27": ("the head's disk is full", "submissions are refused, reads and beats work, nothing breaks"),
     "F28": ("a node's disk is full", "no new processes; the reason is named"),
     "F29": ("a node's file system becomes read-only", "the node takes itself out of service"),

@@ -51,7 +51,7 @@ def describe_fault(session: Session, number: int, attempt: int) -> str:
         .join(Attempt, Attempt.id == Process.attempt_id)
         .join(Node, Node.id == Process.node_id)
         .where(Process.job_id == number, Attempt.number == attempt, Process.node_fault)
-        .order_by(Process.id)
+        .order_by(Process.ended_at, Process.rank)
     ).first()
     return f"{row.name} could not start it: {row.reason.removeprefix('ended: ')}" if row else ""
 

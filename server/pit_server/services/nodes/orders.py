@@ -34,7 +34,7 @@ from pit_server.services.logs.output_limit import share_of_process
 from pit_server.services.users import groups
 from pit_server.settings import Settings
 from pit_server.store.data_root import DataRoot, relative_paths
-from pit_server.store.log_stream import process_log
+from pit_server.store.log_stream import LogStream, process_log
 
 LEASE_PART = 0.9  # of the head's lease, so that processes have ended before the head marks them lost
 _ROWS = (
@@ -76,6 +76,8 @@ def for_node(
     for row in live:
         spec = None
         if row.state == ProcessState.ASSIGNED:
+            # Before the order leaves the head, for a head that is restored from an older backup.
+            _log(data, row).touch()
             places = _directories(row, memberships.get(row.user_id, []))
             spec = _with_variables(
                 _spec(row, places, peers[row.attempt_id], shares[row.id], settings), row, settings
@@ -109,8 +111,12 @@ def _dismissal(report: Report, lost: AnyRow | None, data: DataRoot) -> Order:
     return Order(report.process, report.attempt, OrderAction.FORGET if settled else OrderAction.STOP, size)
 
 
+def _log(data: DataRoot, row: AnyRow) -> LogStream:
+    return process_log(data, row.job_id, row.attempt, row.group_index, row.process_index)
+
+
 def _log_size(data: DataRoot, row: AnyRow) -> int:
-    return process_log(data, row.job_id, row.attempt, row.group_index, row.process_index).size()
+    return _log(data, row).size()
 
 
 def _live(session: Session, node_id: int) -> list[AnyRow]:

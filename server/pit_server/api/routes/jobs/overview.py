@@ -36,7 +36,7 @@ def status() -> Status:
                 mine_only=mine,
             )
         if caller().is_admin and (notice := head().clock.describe()):
-            found = replace(found, notices=[f"{notice}; `pit-head accept-clock` ends this"])
+            found = replace(found, notices=[*found.notices, f"{notice}; `pit-head accept-clock` ends this"])
         return found, revision > seen
 
     return long_poll(STATUS, wait_argument(), look)

@@ -28,6 +28,7 @@ from pit_protocol.wire import from_json
 from pit_server.db.database import AnyRow
 from pit_server.db.models import Allocation, Event, Group, Job, JobGroup, Node, Process, User
 from pit_server.scheduler.kinds import CPU, MEMORY, PORT
+from pit_server.services.incarnation import takeover
 from pit_server.services.jobs.records import delays, gpu_usage, listing_columns
 from pit_server.services.jobs.records.delays import Delay, DelayFacts
 from pit_server.services.jobs.records.listing_columns import run_times
@@ -95,6 +96,7 @@ def status(
             unapproved=total,
         ),
         unapproved=unapproved,
+        notices=takeover.list_notices(session, now) if caller.is_admin else [],
     )
 
 
