@@ -66,6 +66,9 @@ class HeadApplication(BaseApplication):  # type: ignore[misc]
             if name in self.cfg.settings:  # older gunicorn versions have no control socket
                 self.cfg.set(name, value)
 
+    def _lock_watch(self, head: Head) -> LockWatch:
+        return LockWatch(head.database, self._settings.sqlalchemy_url, self._held, stop_serving)
+
     def _close(self) -> None:
         """At a clean exit, in the serving process."""
         if self._head and self._head.database.marks:
@@ -77,7 +80,7 @@ class HeadApplication(BaseApplication):  # type: ignore[misc]
         head.database.on_deposed = lambda: stop_serving(DEPOSED.message)
         _log_setup_code(head)
         start_background(head)
-        loop.start("lock-watch", head.wakeups, LOCK_WATCH, LockWatch(head.database, self._held, stop_serving))
+        loop.start("lock-watch", head.wakeups, LOCK_WATCH, self._lock_watch(head))
         return create_app(head)
 
 

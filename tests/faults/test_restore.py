@@ -5,10 +5,11 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import psycopg
 import pytest
 
+from pit_server.db import lock
 from tests.faults.conftest import BOTH_DATABASES
+from tests.head.restore.test_generation import drop_lock
 from tests.support.clusters.local import PIT
 from tests.support.faults.cluster import Cluster
 
@@ -65,17 +66,12 @@ def test_workers_from_after_the_backup_run_new_jobs(
 
 
 @pytest.mark.threat("F24")
-def test_a_head_that_lost_its_lock_exits_and_the_next_one_serves(cluster: Cluster) -> None:
-    if not cluster.settings.database_url:
-        (cluster.home / "pit.db.lock").unlink()
-    else:
-        with psycopg.connect(cluster.settings.database_url, autocommit=True) as connection:
-            connection.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'"
-                " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-            )
+def test_a_head_whose_lock_another_has_exits_and_the_next_one_serves(cluster: Cluster) -> None:
+    drop_lock(cluster.settings)
+    other = lock.hold(cluster.settings.sqlalchemy_url)
     assert cluster.head is not None
     assert cluster.head.wait(30) == 3
-    assert "has lost its lock on the database; it stops serving" in cluster.console()
+    assert "another head has the lock on this head's database; it stops serving" in cluster.console()
+    other.close()
     cluster.start_head()
     assert cluster.await_end(cluster.submit(cluster.ledger.script()))["outcome"] == "succeeded"

@@ -19,7 +19,11 @@ def shared_statements() -> Iterator[None]:
 
     def create_engine(url: str, **options: Any) -> Engine:
         engine = sqlalchemy.create_engine(url, **options)
-        engine.dialect = firsts.setdefault(engine.dialect.name, engine).dialect
+        first = firsts.get(engine.dialect.name)
+        if first is None or first.dialect.server_version_info is None:
+            firsts[engine.dialect.name] = engine  # one that never connected knows nothing of its server
+        else:
+            engine.dialect = first.dialect
         engine.update_execution_options(compiled_cache=compiled)
         return engine
 

@@ -69,23 +69,39 @@ def test_the_next_head_waits_for_a_write_that_has_been_checked(
     head.database.dispose()
 
 
-def test_a_head_stops_when_it_has_lost_its_lock(serving: Head, settings: Settings) -> None:
+def drop_lock(settings: Settings) -> None:
+    """As a restart of the database does."""
+    if not settings.database_url:
+        Path(f"{settings.home}/pit.db.lock").unlink()
+        return
+    with psycopg.connect(settings.database_url, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'"
+            " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+        )
+
+
+def test_a_lock_that_the_database_has_dropped_is_taken_again(serving: Head, settings: Settings) -> None:
     held = lock.hold(settings.sqlalchemy_url)
     lost: list[str] = []
-    watch = LockWatch(serving.database, held, lost.append)
+    watch = LockWatch(serving.database, settings.sqlalchemy_url, held, lost.append)
+    watch()
+    drop_lock(settings)
     watch()
     assert lost == []
-    if settings.database_url:
-        with psycopg.connect(settings.database_url, autocommit=True) as connection:
-            connection.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'"
-                " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-            )
-    else:
-        Path(f"{lock.make_url(settings.sqlalchemy_url).database}.lock").unlink()
-    watch()
-    assert lost == ["this head has lost its lock on the database"]
+    assert lock.try_hold(settings.sqlalchemy_url) is None
     held.close()
+
+
+def test_a_head_stops_when_another_has_its_lock(serving: Head, settings: Settings) -> None:
+    held = lock.hold(settings.sqlalchemy_url)
+    drop_lock(settings)
+    other = lock.hold(settings.sqlalchemy_url)
+    lost: list[str] = []
+    LockWatch(serving.database, settings.sqlalchemy_url, held, lost.append)()
+    assert lost == ["another head has the lock on this head's database"]
+    held.close()
+    other.close()
 
 
 def test_a_head_stops_when_another_has_begun_even_if_it_writes_nothing(
@@ -94,7 +110,7 @@ def test_a_head_stops_when_another_has_begun_even_if_it_writes_nothing(
     held = lock.hold(settings.sqlalchemy_url)
     lost: list[str] = []
     take_over(settings)
-    LockWatch(serving.database, held, lost.append)()
+    LockWatch(serving.database, settings.sqlalchemy_url, held, lost.append)()
     assert lost == ["another head has begun on this head's database"]
     held.close()
 
