@@ -6,6 +6,7 @@ import pytest
 
 from pit_protocol.messages.beat import Order, OrderAction
 from pit_protocol.states import KilledBy, ProcessState
+from pit_protocol.system.procfs import read_stat
 from tests.support.stubs.worker_head import StubHead, a_spec
 from tests.worker.conftest import Eventually, Workers, is_alive
 
@@ -119,3 +120,29 @@ def test_a_stopped_script_does_not_go_on_to_its_next_line(head: StubHead, eventu
         end = eventually(lambda number=number: head.end(number))
         assert "went on" not in head.log(number)
         assert end.exit_code == 143
+
+
+# Its first thread has ended, so it looks like a zombie, but another one runs; SIGTERM is ignored.
+THREADED = """
+python3 - <<'EOP' &
+import ctypes, os, signal, threading, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+open(os.environ["JOB_DIR"] + "/pid", "w").write(str(os.getpid()))
+threading.Thread(target=time.sleep, args=(1000,)).start()
+ctypes.CDLL(None).pthread_exit(None)
+EOP
+until [ -s "$JOB_DIR/pid" ] && grep -q 'State:.*Z' "/proc/$(cat "$JOB_DIR/pid")/status"; do sleep 0.01; done
+echo ready
+wait
+"""
+
+
+def test_a_process_whose_first_thread_ended_is_killed_with_the_others(
+    head: StubHead, eventually: Eventually, data_root: Path
+):
+    head.run(1, THREADED, grace_s=0.3)
+    eventually(lambda: head.log(1) == "ready\n")
+    pid = int((data_root / "jobs/1/pid").read_text())
+    head.stop(1)
+    eventually(lambda: head.end(1))
+    assert (stat := read_stat(pid)) is None or stat.has_ended

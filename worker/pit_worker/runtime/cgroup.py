@@ -82,7 +82,8 @@ def send(group: Path, number: int) -> int:
     if number == signal.SIGKILL and pids and (group / "cgroup.kill").exists():
         # In one step, so that no fork escapes.
         (group / "cgroup.kill").write_text("1")
-    elif number and pids:
+    if number and pids:
+        # After cgroup.kill as well: it does not reach threads that outlived the first one of their process.
         _send_each(group, pids, number)
     return len(pids)
 

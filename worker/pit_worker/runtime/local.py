@@ -107,7 +107,7 @@ class LocalRuntime:
             return None
         # First open, then read: a reused process id has another start time.
         stat = read_stat(pid)
-        if stat is None or stat.state == "Z" or (known and stat[:2] != known):
+        if stat is None or stat.has_ended or (known and stat[:2] != known):
             os.close(descriptor)
             return None
         return descriptor

@@ -51,7 +51,7 @@ def parents_first(found: dict[int, Stat]) -> list[tuple[int, Stat]]:
 def find_leader(marker: str) -> int | None:
     """The supervisor itself, before it has written its process id."""
     for pid, stat in _stats().items():
-        if stat.session == pid and stat.state != "Z" and _has_marker(pid, marker):
+        if stat.session == pid and not stat.has_ended and _has_marker(pid, marker):
             return pid
     return None
 
@@ -74,7 +74,7 @@ def _tree(marker: str, supervisor: tuple[int, int] | None, output_writer: int | 
     if output_writer in tree and stats[output_writer].parent == session:
         tree.discard(output_writer)
     # A zombie is dead; only its parent has not reaped it yet.
-    return {pid: stats[pid] for pid in tree if stats[pid].state != "Z"}
+    return {pid: stats[pid] for pid in tree if not stats[pid].has_ended}
 
 
 def _session(stats: dict[int, Stat], supervisor: tuple[int, int] | None) -> int:

@@ -95,7 +95,7 @@ class AttemptDir:
         known = self._read("guard")
         with suppress(KeyError, TypeError):
             stat = read_stat(int(known["pid"]))
-            if stat and stat.state != "Z" and stat.start_time == known["start_time"]:
+            if stat and not stat.has_ended and stat.start_time == known["start_time"]:
                 return stat.pid, stat.start_time
         return None
 

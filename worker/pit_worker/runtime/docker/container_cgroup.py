@@ -47,7 +47,7 @@ def send(group: Path, init: int, number: int) -> int:
             handles[pid] = os.pidfd_open(pid)
     # A process that is still a member after it was opened does not have a reused id.
     current = cgroup.members(group)
-    stats = {pid: stat for pid in handles if (stat := read_stat(pid)) and stat.state != "Z"}
+    stats = {pid: stat for pid in handles if (stat := read_stat(pid)) and not stat.has_ended}
     for pid, _ in parents_first(stats):
         if number and pid in current and pid != init:
             with suppress(ProcessLookupError, PermissionError):

@@ -63,4 +63,4 @@ class OutputWriters:
 def _is_writing(entry: Entry) -> bool:
     known = entry.supervisor()
     stat = read_stat(known[0]) if known else None
-    return stat is not None and stat.state != "Z" and stat[:2] == known
+    return stat is not None and not stat.has_ended and stat[:2] == known

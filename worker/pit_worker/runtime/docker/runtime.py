@@ -291,7 +291,7 @@ def open_init(record: Record) -> int | None:
         return None
     # First open, then read: a reused process id has another start time.
     stat = read_stat(record.pid)
-    if stat is None or stat.state == "Z" or stat.start_time != record.start_time:
+    if stat is None or stat.has_ended or stat.start_time != record.start_time:
         os.close(handle)
         return None
     return handle
