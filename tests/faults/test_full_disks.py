@@ -43,6 +43,7 @@ def used(place: Path) -> int:
     return sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
 
 
+@pytest.mark.threat("F27", "F28", "F31", "S43")
 def test_endless_output_fills_no_disk_and_neither_neighbour_nor_stop_suffers(
     head: StubHead,  # noqa: F811
     workers: Workers,  # noqa: F811

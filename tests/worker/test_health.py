@@ -83,6 +83,7 @@ def test_a_spool_that_becomes_read_only_is_reported_and_its_worker_lives(
     assert worker.poll() is None
 
 
+@pytest.mark.threat("F29")
 def test_a_worker_whose_spool_is_read_only_at_its_start_is_started_again(workers: Workers, disk: Path):
     (disk / "spool").mkdir()
     fail(disk)

@@ -197,7 +197,7 @@ class Worker:
             # Known from the first moment on; that all is well, only after the first checks.
             (settings.runtime is RuntimeKind.PROCESS and self._disks.check_spool()) or None,
         )
-        self._link = link = HeadLink(settings, self._loop, self, hello, self._lease)
+        self._link = link = HeadLink(settings, self._loop, self, hello, self._lease, self._spool.count_hello)
         if self._processes.known:
             link.start()  # the head waits for reports of them, even if nothing new can run now
         else:

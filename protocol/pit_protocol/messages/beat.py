@@ -79,6 +79,8 @@ class Hello(Message, frozen=True):
     account: str = ""  # that the worker runs as
     trouble: str | None = None  # why the node takes no new processes; empty: it does; None: not known yet
     epoch: Int = 0  # of this worker's last session; 0: it has had none
+    spool: str = ""  # a random name of the worker's spool
+    count: Int = 0  # of the hellos from this spool: one that arrives after a later one is refused
 
 
 class Welcome(Message, frozen=True):

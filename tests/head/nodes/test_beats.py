@@ -112,6 +112,19 @@ def test_a_worker_that_was_overtaken_cannot_begin_a_session_again(worker: Worker
         worker.hello(an_inventory(), epoch=overtaken)
 
 
+@pytest.mark.threat("F23")
+def test_a_hello_that_arrives_after_a_later_one_displaces_nobody(worker: Worker) -> None:
+    worker.hello(an_inventory(), spool="one", count=7)
+    before = worker.epoch
+    for late in (6, 7):
+        with pytest.raises(AssertionError, match="node n0 has said hello again since"):
+            worker.hello(an_inventory(), spool="one", count=late)
+    worker.beat()
+    worker.hello(an_inventory(), spool="one", count=8)
+    worker.hello(an_inventory(), spool="another", count=1)  # of another machine, or a new spool
+    assert worker.epoch == before + 2
+
+
 def test_process_numbers_are_not_used_again_after_a_restore(
     head: Head, worker: Worker, a_placed_job: Callable[..., int]
 ) -> None:

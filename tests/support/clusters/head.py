@@ -119,6 +119,8 @@ class Worker(Caller):
         separates_users: bool | None = None,
         trouble: str | None = None,
         epoch: int = 0,
+        spool: str = "",
+        count: int = 0,
     ) -> Welcome:
         """`separates_users` is as the runtime does it, if it is None."""
         place = address or f"{self.name}.lab"
@@ -132,6 +134,8 @@ class Worker(Caller):
             account="lab",
             trouble=trouble,
             epoch=epoch,
+            spool=spool,
+            count=count,
         )
         answer = self.post("/node/session", json=to_json(hello))
         assert answer.status_code == 200, answer.json

@@ -38,7 +38,7 @@ class Nemesis:
         self.faults: Counter[str] = Counter()
         self._dice, self._user_dice = random.Random(seed), random.Random(seed + 1)
         self._seconds, self._pace_s = seconds, pace_s
-        self._is_over = threading.Event()
+        self._is_over, self._has_failed = threading.Event(), threading.Event()
         self._trouble: list[BaseException] = []
 
     def run(self) -> None:
@@ -49,6 +49,9 @@ class Nemesis:
         try:
             while time.monotonic() < end and not self._trouble:
                 self._strike()
+        except BaseException:
+            self._has_failed.set()
+            raise
         finally:
             self._is_over.set()
             user.join()
@@ -60,10 +63,10 @@ class Nemesis:
     def _strike(self) -> None:
         """One or two faults at a time, on different victims."""
         victims = self._dice.sample(("head", *NODES), self._dice.choice((1, 1, 2)))
-        healers = [self._begin(victim) for victim in victims]
+        healers = {victim: self._begin(victim) for victim in victims}
         time.sleep(self._dice.uniform(0.1, LONGEST_FAULT_S))
-        for heal in healers:
-            heal()
+        for victim in sorted(victims, key=lambda victim: victim != "head"):  # nodes recover with its help
+            healers[victim]()
         eventually(self._is_well, 30)
         time.sleep(self._dice.uniform(0.1, 2.0))
 
@@ -215,13 +218,14 @@ class Nemesis:
         dice, ledger = self._user_dice, self.cluster.ledger
         command = ledger.script(lines=dice.randint(1, 60), code=dice.choice((0, 0, 0, 3)))
         body = a_submission(command=command, request=dice.choice(("[]", "[]", "2:[]", "[1:cpu]")))
-        while True:
+        while not self._has_failed.is_set():
             with suppress(requests.RequestException):
                 answer = self.cluster.call("POST", "/jobs", timeout_s=15, json=body)
                 if answer.status_code in (200, 201):
                     return self.cluster.accept(body["key"], int(answer.json()["number"]))
                 assert answer.status_code == 503, answer.text
             time.sleep(0.2)
+        raise AssertionError("the nemesis has failed")
 
     def report(self) -> str:
         """What was done, and how long recovery took."""

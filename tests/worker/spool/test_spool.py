@@ -83,3 +83,17 @@ def test_inotify_reports_a_file_that_grows(tmp_path: Path):
     assert select.select([inotify.fd], [], [], 0)[0] == []
     inotify.remove(number)
     inotify.close()
+
+
+@pytest.mark.threat("F23")
+def test_each_hello_has_a_higher_number_also_after_a_restart(tmp_path: Path):
+    first = Spool(tmp_path / "spool")
+    name, count = first.count_hello()
+    assert first.count_hello() == (name, count + 1)
+    first.close()
+    second = Spool(tmp_path / "spool")
+    assert second.count_hello() == (name, count + 2)
+    second.close()
+    other = Spool(tmp_path / "other")
+    assert other.count_hello()[0] != name
+    other.close()

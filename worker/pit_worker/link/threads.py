@@ -38,9 +38,16 @@ class HeadLink:
     """Says hello to the head, then keeps one beat open for orders and sends others with reports."""
 
     def __init__(
-        self, settings: Settings, loop: Loop, listener: Listener, hello: Hello, lease: Lease
+        self,
+        settings: Settings,
+        loop: Loop,
+        listener: Listener,
+        hello: Hello,
+        lease: Lease,
+        count_hello: Callable[[], tuple[str, int]],
     ) -> None:
         self._settings = settings
+        self._count_hello = count_hello
         self._lease = lease
         self._loop = loop
         self._listener = listener
@@ -68,7 +75,7 @@ class HeadLink:
 
     def _hold_session(self, head: Head, errors: "ErrorLog") -> None:
         """Say hello, then wait for orders, again and again; raises SessionUnknown."""
-        welcome = _retry(lambda: head.greet(self._hello), errors)
+        welcome = _retry(lambda: self._greet(head), errors)
         self._lease.renew(head.asked_at)
         self._epoch = welcome.epoch
         log.info("node %s of cluster %s, epoch %d", welcome.node, welcome.cluster, welcome.epoch)
@@ -85,6 +92,11 @@ class HeadLink:
                 # Do not flood a head that answers at once though it has nothing new.
                 time.sleep(0.2)
             received = max(received, orders.revision)
+
+    def _greet(self, head: Head) -> Welcome:
+        """Each try has a number of its own: one that got no answer may still arrive later."""
+        spool, count = self._count_hello()
+        return head.greet(replace(self._hello, spool=spool, count=count))
 
     def _welcome(self, welcome: Welcome) -> None:
         """Call the listener and wait for it: it resets what an earlier session has seen."""

@@ -5,6 +5,7 @@ import fcntl
 import json
 import logging
 import os
+import secrets
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from pit_worker.spool.environment import exports
 
 INTENT = "intent"
 FINAL = (errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG)
+HELLOS = "hellos"  # a file with the spool's name and how often its workers said hello
 DATA_ROOT = "data_root"  # a file with its path in the last session, for `doctor`
 
 log = logging.getLogger(__name__)
@@ -42,6 +44,7 @@ class Spool:
         except BlockingIOError:
             os.close(self._lock)
             raise SettingError(f"another worker holds the spool {path}") from None
+        self._name, self._hellos = _read_hellos(path / HELLOS)
 
     def close(self) -> None:
         os.close(self._lock)
@@ -87,6 +90,16 @@ class Spool:
             else:
                 yield Entry(path, intent)
 
+    def count_hello(self) -> tuple[str, int]:
+        """The name of this spool, and the number of the next hello, which no other one has."""
+        self._hellos += 1
+        try:
+            write_atomic(self.path / HELLOS, f"{self._name} {self._hellos}", sync=True)
+            sync_directory(self.path)
+        except OSError as error:
+            log.warning("the spool cannot be written: %s", error)
+        return self._name, self._hellos
+
     def save_data_root(self, root: str) -> None:
         try:
             write_atomic(self.path / DATA_ROOT, root)
@@ -105,3 +118,11 @@ def read_data_root(spool: Path) -> str:
         return (spool / DATA_ROOT).read_text()
     except OSError:
         return ""
+
+
+def _read_hellos(file: Path) -> tuple[str, int]:
+    try:
+        name, count = file.read_text().split()
+        return name, int(count)
+    except (OSError, ValueError):
+        return secrets.token_hex(8), 0

@@ -18,6 +18,8 @@ class Node(Base):
     epoch: Mapped[int] = mapped_column(default=0)  # +1 at each session; beats of older sessions are refused
     revision: Mapped[int] = mapped_column(default=0)  # +1 at each change of its orders
     boot_id: Mapped[str] = mapped_column(default="")
+    spool: Mapped[str] = mapped_column(default="")  # name of the spool of its worker
+    hello_count: Mapped[int] = mapped_column(default=0)  # of the last hello from that spool
     address: Mapped[str] = mapped_column(default="")
     cores: Mapped[int] = mapped_column(default=0)
     memory_mib: Mapped[int] = mapped_column(default=0)

@@ -24,9 +24,13 @@ def begin(session: Session, node_id: int, hello: Hello, *, now: float) -> Node:
     node = session.execute(select(Node).where(Node.id == node_id).with_for_update()).scalar_one()
     if hello.epoch and hello.epoch < node.epoch:
         raise overtaken(node.name)
+    if hello.spool and hello.spool == node.spool and hello.count <= node.hello_count:
+        # It was on its way for long: the worker that sent it is gone, or has sent another one since.
+        raise Problem("late_hello", f"node {node.name} has said hello again since", "try again", status=409)
     # A worker's own epoch is higher than the node's if the database was restored from a backup.
     node.epoch = max(node.epoch, hello.epoch) + 1
     node.boot_id, node.address = hello.boot_id, hello.address
+    node.spool, node.hello_count = hello.spool, hello.count
     node.cores, node.memory_mib = hello.inventory.cores, hello.inventory.memory_mib
     node.runtime, node.overlay = hello.runtime, hello.overlay
     node.separates_users, node.account = hello.separates_users, hello.account
@@ -94,7 +98,8 @@ def _check(hello: Hello) -> None:
     models = [resource.model for resource in inventory.resources]
     check_address("address", hello.address)
     places = [resource.pci for resource in inventory.resources]
-    for text in (hello.boot_id, hello.address, hello.overlay, hello.account, *units, *models, *places):
+    named = (hello.boot_id, hello.address, hello.overlay, hello.account, hello.spool)
+    for text in (*named, *units, *models, *places):
         check_text("name", text, MAX_NAME)
 
 

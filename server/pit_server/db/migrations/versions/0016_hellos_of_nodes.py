@@ -1,0 +1,12 @@
+"""Which hello of a node's worker was the last."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0016"
+down_revision = "0015"
+
+
+def upgrade() -> None:
+    op.add_column("node", sa.Column("spool", sa.Text(), nullable=False, server_default=""))
+    op.add_column("node", sa.Column("hello_count", sa.Integer(), nullable=False, server_default="0"))
