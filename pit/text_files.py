@@ -2,16 +2,13 @@
 
 from pathlib import Path
 
+from pit_protocol.private_file import is_private
 from pit_protocol.problem import Problem
 
 
 def check_private(path: Path) -> None:
     """Raise a Problem if others may read or write a file with secrets."""
-    try:
-        mode = path.stat().st_mode & 0o077
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    if mode:
+    if not is_private(path):
         raise Problem(
             "open_file",
             f"{path} has your tokens, and other accounts of this machine may open it",

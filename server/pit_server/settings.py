@@ -69,7 +69,7 @@ class Settings:
     certificate_key: str = ""  # file with its key
     registration: str = "auto"  # open, approve, closed; auto: approve, but closed under `pit up`
     bcrypt_cost: int = 12
-    logins_per_minute: int = 10  # failed ones, per account and per address
+    logins_per_minute: int = 10  # failed ones, per address; ten times as many per account
     join_code_s: float = 3600.0  # how long a node may take to join
     proxies: int = 0  # in front of the head: how many are trusted to name the client's address
     threads: int = 64  # short requests served at a time; held ones, transfers and logins have their own

@@ -53,6 +53,7 @@ class Workers:
         self.folder = folder
         self.spool = folder / "spool"
         self.token_file = folder / "token"
+        self.token_file.touch(0o600)
         self.token_file.write_text(head.token + "\n")
         self._running: list[subprocess.Popen[str]] = []
 

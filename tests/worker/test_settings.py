@@ -6,7 +6,7 @@ import pytest
 
 from pit_worker import settings
 from pit_worker.__main__ import main
-from pit_worker.settings import SettingError, load
+from pit_worker.settings import SettingError, load, read_token
 
 GIVEN = {"token_file": "t", "spool": "s"}
 
@@ -96,9 +96,21 @@ def test_a_missing_setting_is_one_sentence(capsys: pytest.CaptureFixture[str]):
 def test_a_ca_file_without_a_certificate_is_reported_at_once(
     tmp_path: Path, content: str | None, capsys: pytest.CaptureFixture[str]
 ):
+    (tmp_path / "token").touch(0o600)
     (tmp_path / "token").write_text("pit_n1_secret")
     if content is not None:
         (tmp_path / "ca").write_text(content)
     words = ["--token-file", f"{tmp_path}/token", "--spool", f"{tmp_path}/s", "--ca-file", f"{tmp_path}/ca"]
     assert main(["run", "--url", "https://localhost:1", *words]) == 1
     assert f"the ca_file {tmp_path}/ca" in capsys.readouterr().err
+
+
+def test_a_token_file_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "node.token"
+    file.write_text(f"pit_1_{'x' * 43}\n")
+    for mode in (0o640, 0o604, 0o602):
+        file.chmod(mode)
+        with pytest.raises(SettingError, match=f"chmod 600 {file}"):
+            read_token(file)
+    file.chmod(0o600)
+    assert read_token(file).startswith("pit_1_")

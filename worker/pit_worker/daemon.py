@@ -99,6 +99,7 @@ class Worker:
         )
         self._link: HeadLink | None = None
         self._welcome: Welcome | None = None
+        self._report_s: float | None = None  # how often to send a full beat; None: as welcomed
         self._is_sending = False
         self._has_changes = False
         self._send_timer: Timer | None = None
@@ -145,6 +146,7 @@ class Worker:
             self._send_regularly()
 
     def on_orders(self, orders: Orders) -> None:
+        self._report_s = orders.report_s
         if self._is_current(orders):
             for order in orders.orders:
                 self._processes.obey(order)
@@ -287,7 +289,7 @@ class Worker:
         """Send a full beat even without changes, so that the head can correct what it has wrong."""
         if self._welcome:
             self._on_change()
-            self._loop.after(self._welcome.hold_s, self._send_regularly)
+            self._loop.after(self._report_s or self._welcome.hold_s, self._send_regularly)
 
     def _send_in(self, delay_s: float) -> None:
         """Send a beat then, unless one is due sooner; not before the pause after a failure is over."""

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from pit_protocol import settings_file
 from pit_protocol.hosts import is_loopback
 from pit_protocol.messages.beat import Runtime
+from pit_protocol.private_file import is_private
 from pit_protocol.problem import Problem
 from pit_worker.network_ranges import parse_allowed, parse_pools
 
@@ -110,7 +111,12 @@ def load_file(config: str | None) -> dict[str, Any]:
 
 
 def read_token(file: Path) -> str:
-    """The node's token; raises SettingError where there is none."""
+    """The node's token; raises SettingError where there is none, or where others may have read it."""
+    if not is_private(file):
+        raise SettingError(
+            f"other accounts of this machine may open the token file {file}: `chmod 600 {file}`; "
+            "if they may have read it, `pit add node:NAME --again` and `pit-worker join --force` replace it"
+        )
     try:
         token = file.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:

@@ -212,6 +212,8 @@ class Order(Message, frozen=True):
 class Orders(Message, frozen=True):
     revision: Int  # the worker drops an answer older than one it has seen
     orders: tuple[Order, ...] = ()
+    hold_s: Float | None = None  # how long the head may hold the next quiet beat; None: as it welcomed
+    report_s: Float | None = None  # when to send the next full beat, even without changes; None: the same
 
 
 def pack_beat(beat: Beat, chunks: Sequence[bytes]) -> bytes:

@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from typing import NamedTuple
 
 from sqlalchemy import select
 
@@ -12,9 +13,31 @@ from pit_server.db.models import Node
 from pit_server.services.jobs.processes import lost_processes
 from pit_server.services.jobs.processes.lost_processes import LeaseTerm
 from pit_server.services.nodes import nodes
+from pit_server.settings import BEATS_IN_LEASE, Settings
 from pit_server.wakeups import NODE_WATCH
 
 log = logging.getLogger(__name__)
+
+
+LISTENING_PER_S = 40  # quiet beats of all nodes together
+REPORTING_PER_S = 10  # full ones without changes
+OF_OFFLINE = 5 / 6  # the longest hold, as a share of `offline_after_s`: the next beat has to come in time
+
+
+class Pace(NamedTuple):
+    """How often a node without news sends beats."""
+
+    hold_s: float
+    report_s: float
+
+
+def find_pace(settings: Settings, online: int) -> Pace:
+    """With more nodes each sends less often, but no node or process goes for lost because of that."""
+    longest = OF_OFFLINE * settings.offline_after_s
+    if settings.lost_after_s:
+        longest = min(longest, settings.lost_after_s / BEATS_IN_LEASE)
+    hold_s = max(settings.hold_s, min(online / LISTENING_PER_S, longest))
+    return Pace(hold_s, max(settings.hold_s, online / REPORTING_PER_S))
 
 
 class NodeWatch:
@@ -39,6 +62,10 @@ class NodeWatch:
             self._silent.pop(node_id, None)
         if is_new:
             self._database.wakeups.notify([NODE_WATCH])
+
+    def count_online(self) -> int:
+        with self._lock:
+            return len(self._heard)
 
     def lost_in_s(self, node_id: int, attempt_id: int) -> float | None:
         """When the attempt's processes on a silent node are marked lost; None: never."""

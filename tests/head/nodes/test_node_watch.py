@@ -1,12 +1,15 @@
 """Leases: a silent node goes offline; its processes do not end for that."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from pit_protocol.messages.beat import Beat
 from pit_server.background import node_watch
+from pit_server.background.node_watch import find_pace
 from pit_server.context import Head
+from pit_server.settings import BEATS_IN_LEASE, Settings
 from pit_server.wakeups import NODE_WATCH
 from tests.support.clusters.head import NOW, Person, Worker, ended
 
@@ -131,3 +134,26 @@ def test_a_worker_of_an_older_epoch_does_not_keep_its_node_online(
     clock.seconds += 1
     head.node_watch()
     assert state(anna) == "offline"
+
+
+@pytest.mark.parametrize("lost_after_s", [0.0, 60.0])
+@pytest.mark.parametrize("online", [1, 40, 200, 700, 1000])
+def test_quiet_nodes_together_send_few_beats_and_none_goes_offline(
+    tmp_path: Path, online: int, lost_after_s: float
+) -> None:
+    settings = Settings(tmp_path, lost_after_s=lost_after_s)
+    pace = find_pace(settings, online)
+    assert pace.hold_s < settings.offline_after_s
+    assert not lost_after_s or BEATS_IN_LEASE * pace.hold_s <= lost_after_s
+    if not lost_after_s:
+        assert online / pace.hold_s + online / pace.report_s <= 50
+    if online == 1:
+        assert pace == (settings.hold_s, settings.hold_s)
+
+
+def test_a_beat_says_how_long_the_next_one_is_held(head: Head, a_node: Callable[..., Worker]) -> None:
+    worker = a_node()
+    for number in range(1000, 1999):
+        head.node_watch.renew(number)
+    answer = worker.beat()
+    assert (answer.hold_s, answer.report_s) == (25.0, 100.0)

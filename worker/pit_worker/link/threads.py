@@ -80,18 +80,19 @@ class HeadLink:
         self._epoch = welcome.epoch
         log.info("node %s of cluster %s, epoch %d", welcome.node, welcome.cluster, welcome.epoch)
         self._welcome(welcome)
-        received = -1
+        received, hold_s = -1, welcome.hold_s
         while True:
             seen = max(received, self._listener.seen)
-            beat = Beat(welcome.epoch, self._hello.boot_id, max(seen, 0), wait_s=welcome.hold_s)
+            beat = Beat(welcome.epoch, self._hello.boot_id, max(seen, 0), wait_s=hold_s)
             asked_at = time.monotonic()
             orders = _retry(lambda beat=beat: head.beat(beat), errors)  # type: ignore[misc]
             self._lease.renew(head.asked_at)
             self._loop.post(lambda orders=orders: self._listener.on_orders(orders))  # type: ignore[misc]
-            if orders.revision <= seen and time.monotonic() - asked_at < min(0.2, welcome.hold_s / 2):
+            if orders.revision <= seen and time.monotonic() - asked_at < min(0.2, hold_s / 2):
                 # Do not flood a head that answers at once though it has nothing new.
                 time.sleep(0.2)
             received = max(received, orders.revision)
+            hold_s = orders.hold_s or welcome.hold_s
 
     def _greet(self, head: Head) -> Welcome:
         """Each try has a number of its own: one that got no answer may still arrive later."""

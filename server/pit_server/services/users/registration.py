@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import secrets
+from collections import OrderedDict
 from typing import Any
 
 from sqlalchemy import func, select
@@ -20,13 +21,15 @@ from pit_server.services.properties import read_email, read_some_text
 from pit_server.services.users import accounts, tokens
 from pit_server.services.users.password_cache import PasswordCache
 from pit_server.services.users.passwords import Passwords
-from pit_server.services.users.rate_limit import RateLimit, TooManyAttempts
+from pit_server.services.users.rate_limit import RateLimit, TooManyAttempts, network_of
 from pit_server.services.users.tokens import Caller
 from pit_server.services.validation import check_text
 
 SETUP_CODE = "setup_code_sha256"
 MAX_LABEL = 100
 MAX_PASSWORD = 1024  # characters; longer ones are refused unread
+ADDRESSES = 10  # that may use up their failed logins for one account
+MOST_PLACES = 10_000
 OPEN, APPROVE, CLOSED = "open", "approve", "closed"
 
 
@@ -39,7 +42,9 @@ class Authentication:
         self._database, self.mode = database, mode
         self._token_s = token_days * DAY_S
         self.passwords = Passwords(cost)
-        self._rate_limit = RateLimit(per_minute)
+        self._per_minute = per_minute
+        self._rate_limit = RateLimit()
+        self._known_places: OrderedDict[tuple[str, str], None] = OrderedDict()  # of users who logged in there
         self._password_cache = PasswordCache()
 
     def log_in(self, login: Login, address: str, *, now: float) -> IssuedToken:
@@ -88,8 +93,8 @@ class Authentication:
     def _check(self, login: Login, address: str, *, now: float) -> AnyRow:
         """The active user with this name and password; raises a Problem or TooManyAttempts."""
         _check_lengths(login.password, login.label)
-        keys = (f"name:{login.name[:64]}", f"address:{address}")
-        self._rate_limit.take(*keys)
+        limits = self._limits(login.name, address)
+        self._rate_limit.take(limits)
         user = self._find(login.name)
         # No session is open here, because bcrypt takes a quarter of a second.
         if not self.passwords.is_right(login.password, user.password_hash if user else None) or user is None:
@@ -103,15 +108,31 @@ class Authentication:
                     address=address,
                 )
             raise Problem("bad_login", "wrong user name or password", status=401)
-        self._rate_limit.refund(*keys)
+        self._rate_limit.refund(limits)
+        self._note_place(login.name, address)
         if not user.is_active:
             raise tokens.inactive(user.name)
         return user
 
+    def _limits(self, name: str, address: str) -> dict[str, int]:
+        """What a failed login counts for; others cannot lock a user out of where they logged in before."""
+        place = network_of(address)
+        limits = {f"address:{place}": self._per_minute}
+        if (name, place) not in self._known_places:
+            limits[f"name:{name[:64]}"] = ADDRESSES * self._per_minute
+        return limits
+
+    def _note_place(self, name: str, address: str) -> None:
+        place = (name, network_of(address))
+        self._known_places[place] = None
+        self._known_places.move_to_end(place)
+        while len(self._known_places) > MOST_PLACES:
+            self._known_places.popitem(last=False)
+
     def register(self, wanted: Registration, address: str, *, now: float) -> IssuedToken | None:
         """Create an account; None if an admin has to approve it first."""
         _check_lengths(wanted.password, wanted.label)
-        self._rate_limit.take(f"address:{address}")
+        self._rate_limit.take({f"address:{network_of(address)}": self._per_minute})
         with self._database.read() as session:
             is_first = needs_setup(session)
         if not is_first and self.mode == CLOSED:
@@ -149,10 +170,10 @@ class Authentication:
 
     def check_setup_code(self, code: str, address: str) -> None:
         """Raise a Problem if a first user could not register with this code."""
-        self._rate_limit.take(key := f"address:{address}")
+        self._rate_limit.take(limits := {f"address:{network_of(address)}": self._per_minute})
         with self._database.read() as session:
             _find_setup_code(session, code)
-        self._rate_limit.refund(key)
+        self._rate_limit.refund(limits)
 
     def _issue(self, user_id: int, name: str, label: str, address: str, *, now: float) -> IssuedToken:
         expires_at = now + self._token_s

@@ -3,13 +3,15 @@
 import time
 
 from flask import Blueprint, request
+from msgspec.structs import replace
 
 from pit_protocol.answers.nodes import Joined
 from pit_protocol.messages.beat import MAX_BEAT, Hello, OrderAction, Orders, Welcome, unpack_beat
 from pit_protocol.problem import Problem
 from pit_server.api.http.audited import audited
-from pit_server.api.http.context import MAX_WAIT_S, head, long_poll, message
+from pit_server.api.http.context import head, long_poll, message
 from pit_server.api.http.guard import Role, allow, caller
+from pit_server.background.node_watch import find_pace
 from pit_server.services.nodes import beats, nodes, orders, worker_session
 from pit_server.traffic import Traffic
 from pit_server.wakeups import node_topic
@@ -56,6 +58,7 @@ def beat() -> Orders:
     if chunks:
         head().quotas.set_disk_full(not has_room)
     head().node_watch.renew(node_id)
+    pace = find_pace(head().settings, head().node_watch.count_online())
 
     def look() -> tuple[Orders, bool]:
         with head().database.read() as session:
@@ -64,7 +67,8 @@ def beat() -> Orders:
         dismisses = any(order.action is OrderAction.FORGET for order in found.orders)
         return found, dismisses or found.revision > received.seen
 
-    return long_poll(node_topic(node_id), min(received.wait_s, MAX_WAIT_S), look)
+    answer = long_poll(node_topic(node_id), min(received.wait_s, pace.hold_s), look)
+    return replace(answer, hold_s=pace.hold_s, report_s=pace.report_s)
 
 
 def _node_id() -> int:
