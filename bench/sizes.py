@@ -26,6 +26,11 @@ class Sizes:
     large_bytes: int = 1_000_000_000
     small_files: int = 10_000
     copies: int = 5
+    planned_nodes: int = 1_000
+    planned_jobs: int = 10_000
+    planned_shapes: int = 2_000  # distinct ones among these jobs
+    most_planned: int = 100_000
+    passes: int = 20
 
 
 # Only checks that every benchmark runs. Its figures mean nothing.
@@ -49,4 +54,9 @@ SMOKE = Sizes(
     large_bytes=2_000_000,
     small_files=50,
     copies=1,
+    planned_nodes=20,
+    planned_jobs=100,
+    planned_shapes=20,
+    most_planned=200,
+    passes=2,
 )

@@ -14,7 +14,7 @@ from pit.head.latest import find_number
 from pit.login.session import open_head
 from pit.ui import output
 from pit.ui.documents import ConnectFile
-from pit.views import aliases, audit, groups, jobs, nodes, storage, tokens, users
+from pit.views import aliases, audit, groups, jobs, nodes, queue, storage, tokens, users
 from pit.views.job_columns import JobColumn, parse_columns
 
 Parse = Callable[[Sequence[str]], Params]
@@ -25,6 +25,7 @@ LISTS: dict[str, Callable[[Head, bool], None]] = {
     "groups": groups.show_groups,
     "nodes": nodes.show_nodes,
     "aliases": aliases.show_aliases,
+    "queue": queue.show_queue,
     "trash": storage.show_trash,
     "usage": storage.show_usage,
 }
@@ -63,7 +64,7 @@ def command(
     columns: list[JobColumn] | None,
     as_json: bool,
 ) -> Exit:
-    """Show WHAT: me, users, groups, nodes, aliases, jobs, tokens, audit, trash, usage, connect, or one.
+    """Show WHAT: me, users, groups, nodes, aliases, jobs, queue, tokens, audit, trash, usage, connect or one.
 
     One is user:NAME, group:NAME, node:NAME, alias:NAME, or job:N (or only N); without WHAT, it is your
     latest job. Processes of a job that are alike share a row. `connect` is the .pitconnect.txt to hand

@@ -20,6 +20,7 @@ from pit_protocol.answers.jobs import (
     VariablesDiff,
 )
 from pit_protocol.answers.nodes import Alias, AliasList, Node, NodeAdded, NodeList, NodeRemoved
+from pit_protocol.answers.queue import Queue
 from pit_protocol.answers.snapshots import MissingAnswer, OfferAnswer
 from pit_protocol.answers.users import (
     About,
@@ -84,6 +85,9 @@ class Head(HeadSession):
 
     def aliases(self) -> AliasList:
         return self.ask(AliasList, "GET", "/aliases")
+
+    def queue(self) -> Queue:
+        return self.ask(Queue, "GET", "/queue")
 
     def nodes(self) -> NodeList:
         return self.ask(NodeList, "GET", "/nodes")

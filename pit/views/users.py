@@ -29,6 +29,8 @@ LABELS = {
     "autoshare": "Autoshare",
     "git": "Git hosts",
     "quota": "Quota",
+    "share_group": "Share group",
+    "max_priority": "Priority",
     "admin": "Admin",
     "state": "State",
 }

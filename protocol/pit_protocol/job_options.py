@@ -20,6 +20,7 @@ MAX_IMAGE = 255
 MAX_COMMENT = 1000
 MAX_RUNTIME = 10
 ANY, PROCESS, DOCKER = RUNTIMES = ("any", "process", "docker")  # of nodes
+LOW, NORMAL, HIGH = PRIORITIES = ("low", "normal", "high")
 MAX_PATH = 255
 MAX_VERSION = 20
 JOB = "N"  # metavar of an option whose value is the number of a job
@@ -74,6 +75,18 @@ class JobOptions(Message, frozen=True):
             metavar="KIND",
             most=MAX_RUNTIME,
             choices=RUNTIMES,
+            on_rerun=True,
+        ),
+    ] = None
+    priority: Annotated[
+        str | None,
+        Option(
+            ("--priority",),
+            "Start before jobs of a lower priority: low, normal or high.",
+            "Priority",
+            metavar="CLASS",
+            most=MAX_RUNTIME,
+            choices=PRIORITIES,
             on_rerun=True,
         ),
     ] = None

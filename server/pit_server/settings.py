@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,15 @@ from pit_protocol.settings_file import (
 
 PREFIX = "PIT_HEAD_"
 FILE_NAME = "head.toml"
+MODES = ("pack", "spread", "sequential", "random")  # of placement
+PACK = MODES[0]
 BEATS_IN_LEASE = 4  # all but one of them may get lost
 CHOICES = {
     "tls": ("auto", "on", "off"),
     "registration": ("auto", "open", "approve", "closed"),
     "default_runtime": ("any", "process", "docker"),
     "pull": ("missing", "always", "never"),
+    "placement": MODES,
 }
 BOUNDS = {
     "bcrypt_cost": (4, 20),
@@ -50,6 +54,10 @@ BOUNDS = {
     "max_disk_gib": (0, 1 << 22),
     "max_files": (0, 1 << 40),
     "max_output_mib": (0, 1 << 30),
+    "pass_ms": (1, 60_000),
+    "reservations": (0, 10_000),
+    "half_life_days": (0.01, 10_000.0),
+    "planned_hours": (0.01, 100_000.0),
     "default_cpu": (0.0, 10_000.0),
     "default_mem": (0.0, 100_000.0),
     "max_requeues": (0, 1_000),
@@ -99,6 +107,12 @@ class Settings:
     pull: str = "missing"  # when a node fetches an image: missing, always, never
     shm_mib: int = 1024  # of a container's /dev/shm
     max_pids: int = 4096  # processes and threads in a container
+    placement: str = PACK  # of processes on nodes: pack, spread, sequential, random
+    reservations: int = 50  # for waiting jobs that do not fit; jobs behind may not delay them
+    pass_ms: int = 200  # how long a pass of the scheduler may take; the next one goes on where it ended
+    half_life_days: float = 7.0  # after which past use counts half for fair share
+    share_weights: str = "gpu=1,cpu=0.05,mem=0.01"  # of a GPU, core and GiB; a kind by name: `a100=2`
+    planned_hours: float = 24.0  # that a job is planned to run, if nothing is known of jobs like it
     default_cpu: float = 0.0  # cores booked for a process whose request names none; 0: none
     default_mem: float = 0.0  # the same for GiB of memory
     max_disk_gib: int = 0  # disk space of a process with its job's directory; 0: no limit
@@ -143,6 +157,20 @@ def load(home: Path, environ: Mapping[str, str] = os.environ) -> Settings:
     return settings
 
 
+def parse_weights(text: str) -> dict[str, float]:
+    """What a second of one GPU, core or GiB counts for fair share, by kind."""
+    weights = {}
+    for part in text.split(","):
+        kind, _, number = part.partition("=")
+        try:
+            weights[kind.strip().lower()] = float(number)
+        except ValueError:
+            raise bad_setting(f"share_weights must be like gpu=1,cpu=0.05, not {text!r}") from None
+        if not 0 <= weights[kind.strip().lower()] < inf:
+            raise bad_setting(f"a weight in share_weights must be 0 or more, not {number}")
+    return weights
+
+
 def for_one_user(settings: Settings) -> Settings:
     """The settings of the head that `pit up` starts: registration is closed unless the user opens it."""
     if settings.registration != "auto":
@@ -155,6 +183,7 @@ def _check(settings: Settings) -> None:
     """Raise a Problem for a value that no head can work with, before it starts."""
     check_choices(settings, CHOICES)
     check_bounds(settings, BOUNDS)
+    parse_weights(settings.share_weights)
     shortest_s = BEATS_IN_LEASE * settings.hold_s
     if 0 != settings.lost_after_s < shortest_s:
         wanted = f"0 (never) or at least {BEATS_IN_LEASE} times hold_s, {shortest_s:g}"

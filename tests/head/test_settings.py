@@ -82,6 +82,7 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
         if field.name == "home":
             continue
         text = CHOICES[field.name][-1] if field.name in CHOICES else "77" if "lost" in field.name else "7"
+        text = "gpu=7" if field.name == "share_weights" else text
         settings = load(tmp_path, {f"PIT_HEAD_{field.name.upper()}": text})
         assert str(getattr(settings, field.name)) in (text, f"{text}.0")
 
@@ -91,6 +92,9 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
     [
         ("registration", "foo", "registration must be one of auto, open, approve, closed, not 'foo'"),
         ("bcrypt_cost", "3", "bcrypt_cost must be from 4 to 20, not 3"),
+        ("share_weights", "gpu", "share_weights must be like gpu=1,cpu=0.05, not 'gpu'"),
+        ("share_weights", "gpu=-1", "a weight in share_weights must be 0 or more, not -1"),
+        ("placement", "best", "placement must be one of pack, spread, sequential, random, not 'best'"),
         ("logins_per_minute", "0", "logins_per_minute must be from 1 to 1000000, not 0"),
         ("lost_after_s", "5", r"lost_after_s must be 0 \(never\) or at least 4 times hold_s, 20, not 5"),
     ],

@@ -54,6 +54,8 @@ class User(Answer, frozen=True):
     git: list[str] | UnsetType = UNSET  # hosts that a credential was given for
     uid: Int | UnsetType = UNSET
     quota: str | UnsetType = UNSET
+    share_group: str | UnsetType = UNSET  # that is charged for the user's jobs
+    max_priority: str | UnsetType = UNSET  # that the user may give their jobs
     created_at: Float | UnsetType = UNSET
     jobs: dict[str, list[Int]] | UnsetType = UNSET  # if not active: those that are held, running, stopping
 

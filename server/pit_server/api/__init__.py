@@ -3,7 +3,7 @@
 from flask import Blueprint
 
 from pit_server.api.routes import aliases, audit, auth, file_changes, files, groups, me, nodes, users
-from pit_server.api.routes.jobs import job_files, jobs, overview, snapshots, uploads
+from pit_server.api.routes.jobs import job_files, jobs, overview, queue, snapshots, uploads
 from pit_server.api.routes.worker import node_data, sessions
 
 _MODULES = (
@@ -17,6 +17,7 @@ _MODULES = (
     jobs,
     job_files,
     overview,
+    queue,
     nodes,
     audit,
     sessions,

@@ -1,30 +1,48 @@
 """The scheduling thread: plan the queue, commit the placements that still hold, keep why the others wait."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from pit_server.db.database import Database
-from pit_server.scheduler.plan import plan
+from pit_server.scheduler.plan import FULL_PASS_S, Plan, plan
 from pit_server.scheduler.reason import Reason
-from pit_server.services import scheduling_input
 from pit_server.services.jobs.processes import plan_commit
+from pit_server.services.scheduling.queue import QueueReader, SchedulingInput
 from pit_server.settings import Settings
 from pit_server.wakeups import STATUS, job_topic
 
 
 class Scheduling:
-    def __init__(self, database: Database, settings: Settings) -> None:
+    def __init__(
+        self, database: Database, settings: Settings, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._database = database
-        self._defaults = scheduling_input.default_needs(settings)
-        self.reasons: Mapping[int, Reason] = {}  # why each waiting job waits, from the latest pass
+        self._budget_s = settings.pass_ms / 1000
+        self._clock = clock
+        self._reader = QueueReader(settings)
+        self.latest = Plan()  # its placements may not have been committed
+        self.reasons: Mapping[int, Reason] = {}  # why each waiting job waits
 
-    def __call__(self) -> None:
+    def __call__(self) -> float | None:
+        """Make a pass; returns when the next one is due, because shares and time limits change."""
+        now = time.time()
         with self._database.read() as session:
-            given = scheduling_input.load(session, self._defaults)
-        decided = plan(given.queue, given.free, given.idle)
-        before, self.reasons = self.reasons, {**decided.reasons, **given.held}
+            found = self._reader.read(session, now=now)
+        over_at = self._clock() + self._budget_s
+        # Taken away first: an error must not leave a memory that is half changed.
+        memory, self.latest = self.latest.memory, replace(self.latest, memory=None)
+        self.latest = plan(found.given, memory, lambda: self._clock() >= over_at)
+        self._tell(found)
+        if self.latest.placements:
+            plan_commit.commit(self._database, self.latest, now=time.time())
+        if not self.latest.is_complete:
+            return 0.0
+        return FULL_PASS_S if self.latest.reasons else None
+
+    def _tell(self, found: SchedulingInput) -> None:
+        """Keep the reasons, and wake those who follow a job whose reason changed."""
+        before, self.reasons = self.reasons, {**self.latest.reasons, **found.held}
         changed = [number for number, reason in self.reasons.items() if before.get(number) != reason]
         if changed:
             self._database.wakeups.notify([STATUS, *map(job_topic, changed)])
-        if decided.placements:
-            plan_commit.commit(self._database, decided, now=time.time())

@@ -1,14 +1,23 @@
 """Place all processes of one job at once, or none of them."""
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import Protocol
 
-from pit_grammar import ProcessGroup, Request
-from pit_server.scheduler.capacity import EVERYTHING, Access, FreeCapacity, Share
+from pit_server.scheduler.capacity import FreeCapacity, Share
+from pit_server.scheduler.demand import PACK, RANDOM, SEQUENTIAL, SPREAD, Demand, Shape
 from pit_server.scheduler.kinds import ANY_GPU
+from pit_server.scheduler.node_state import NodeState
+from pit_server.scheduler.pool import Pool
+
+ENOUGH = 8  # equally suitable nodes are compared before one of them is chosen
+Touched = Mapping[int, FreeCapacity]
+Rank = tuple[int, int, int, int, str]  # of a node: the lowest is best
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ProcessPlacement:
     group: int
     index: int
@@ -16,91 +25,85 @@ class ProcessPlacement:
     share: Share
 
 
-def fit(
-    request: Request, free: dict[int, FreeCapacity], access: Access = EVERYTHING
+class Offers(Protocol):
+    """What nodes offer for one period of time."""
+
+    def best(self, demand: Demand, wanted: int, touched: Touched) -> FreeCapacity | None:
+        """The best node for the next of `wanted` processes that is not in `touched`."""
+
+    def within(self, network: str) -> "Offers":
+        """What the nodes of one network offer."""
+
+
+def place(
+    shape: Shape, offers: Offers, networks: Collection[str] = (), *, grows: bool = True
 ) -> tuple[ProcessPlacement, ...] | None:
-    """Place the whole request and subtract it from `free`; None, and nothing subtracted, if it does not fit.
+    """Place the whole request; None if it does not fit.
 
-    All its processes get nodes of one network: the one that takes most of them, on the fewest nodes.
+    If there are several networks, all its processes get nodes of the one that takes most of them, on
+    the fewest nodes.
     """
-    trials = [trial for nodes in _networks(request, free) if (trial := _try(request, nodes, access))]
-    if not trials:
+    if len(networks) < 2 or shape.max_processes == 1:
+        return _place(shape, offers, grows)
+    found = [placed for name in networks if (placed := _place(shape, offers.within(name), grows))]
+    return max(found, key=lambda placed: (len(placed), -len({p.node_id for p in placed})), default=None)
+
+
+def _place(shape: Shape, offers: Offers, grows: bool) -> tuple[ProcessPlacement, ...] | None:
+    """Every group gets its minimum first. Only then do ranges grow, as far as capacity is free."""
+    trial = _Trial(shape, offers)
+    for demand in shape.demands:
+        if trial.fill(demand, demand.low) < demand.low:
+            return None
+    if grows:
+        for demand in shape.demands:
+            trial.fill(demand, demand.high - demand.low)
+        trial.grow()
+    return trial.placements()
+
+
+def start_now(shape: Shape, pool: Pool, *, seed: int = 0) -> tuple[ProcessPlacement, ...] | None:
+    """Place the request now, on what is free for as long as it takes."""
+    if not pool.has_room(shape):
         return None
-    best = max(trials, key=lambda trial: (len(trial.placements()), -len(trial.touched)))
-    free.update(best.touched)
-    return best.placements()
-
-
-def _networks(request: Request, free: dict[int, FreeCapacity]) -> list[Mapping[int, FreeCapacity]]:
-    """The nodes by their network; all together for a request that cannot have more than one process."""
-    if sum(group.count.high for group in request.groups) == 1:
-        return [free]
-    found: dict[str, dict[int, FreeCapacity]] = {}
-    for node_id, node in free.items():
-        found.setdefault(node.view.network, {})[node_id] = node
-    return list(found.values())
-
-
-def _try(request: Request, free: Mapping[int, FreeCapacity], access: Access) -> "_Trial | None":
-    """Every group gets its minimum first. Only then do ranges grow, as far as capacity is free now."""
-    trial = _Trial(free, request, access)
-    # The hardest to place first: pinned groups, then those that need most.
-    order = sorted(range(len(request.groups)), key=lambda i: _hardness(request.groups[i]), reverse=True)
-    for index in order:
-        minimum = request.groups[index].count.low
-        for placed in range(minimum):
-            if not trial.add(index, request.groups[index], minimum - placed):
-                return None
-    for index in order:
-        group = request.groups[index]
-        for _ in range(group.count.high - group.count.low):
-            if not trial.add(index, group, 1):
-                break
-    trial.grow()
-    return trial
-
-
-def _hardness(group: ProcessGroup) -> tuple[int, bool, int, int, int]:
-    pinned = 0 if group.placement is None else 1 if group.placement.value is not None else 2
-    return (
-        pinned,
-        all(need.kind != ANY_GPU for need in group.gpus),
-        sum(need.low for need in group.gpus),
-        group.cpu_milli or 0,
-        group.memory_mib or 0,
-    )
+    if any(pool.is_hopeless(demand, shape.access, shape.duration_s) for demand in shape.demands):
+        return None
+    return place(shape, Now(pool, shape, seed), pool.networks)
 
 
 class _Trial:
-    """Placements on copies of the nodes' free capacity; a copy is made when a node is first used."""
+    """Placements on copies of the offers; a copy is made when a node is first used."""
 
-    def __init__(self, free: Mapping[int, FreeCapacity], request: Request, access: Access) -> None:
-        self._free = free
-        self._access = access
-        self._request = request
-        self._named = {need.kind for group in request.groups for need in group.gpus if need.kind != ANY_GPU}
-        self.touched: dict[int, FreeCapacity] = {}
-        self._placed: dict[int, list[ProcessPlacement]] = {}
+    def __init__(self, shape: Shape, offers: Offers) -> None:
+        self._shape = shape
+        self._offers = offers
+        self._touched: dict[int, FreeCapacity] = {}
+        self._placed: dict[int, list[ProcessPlacement]] = {demand.index: [] for demand in shape.demands}
 
-    def add(self, index: int, group: ProcessGroup, remaining: int) -> bool:
-        """Place one process of the group; `remaining` counts it and those still to be placed."""
-        node = self._choose(group, remaining)
-        if node is None:
-            return False
-        placed = self._placed.setdefault(index, [])
-        share = node.take(group, self._named, self._access)
-        placed.append(ProcessPlacement(index, len(placed), node.view.id, share))
-        return True
+    def fill(self, demand: Demand, wanted: int) -> int:
+        """Place up to `wanted` processes; returns how many."""
+        if self._shape.mode == SPREAD:
+            left = self._use_new_nodes(demand, wanted, at_once=1)
+            while left and (used := self._use_same_nodes(demand, left, at_once=1)):
+                left -= used
+        else:
+            left = wanted - self._use_same_nodes(demand, wanted, at_once=wanted)
+            left = self._use_new_nodes(demand, left, at_once=wanted)
+        return wanted - left
 
     def grow(self) -> None:
         """Give elastic processes more units of their node, up to their maximum."""
-        for index, placed in self._placed.items():
+        named, access = self._shape.named, self._shape.access
+        for demand in self._shape.demands:
+            if all(need.high == need.low for need in demand.needs):
+                continue
+            placed = self._placed[demand.index]
             for position, placement in enumerate(placed):
-                node = self.touched[placement.node_id]
+                node = self._touched[placement.node_id]
                 more = [
                     unit
-                    for need in self._request.groups[index].gpus
-                    for unit in node.take_units(need, need.high - need.low, self._named, self._access)
+                    for need in demand.needs
+                    for unit in node.take_units(need.kind, need.high - need.low, named, access)
                 ]
                 if more:
                     share = replace(placement.share, units=(*placement.share.units, *more))
@@ -109,24 +112,201 @@ class _Trial:
     def placements(self) -> tuple[ProcessPlacement, ...]:
         return tuple(p for index in sorted(self._placed) for p in self._placed[index])
 
-    def _choose(self, group: ProcessGroup, remaining: int) -> FreeCapacity | None:
-        """Find the best node for one more process.
+    def _use_new_nodes(self, demand: Demand, left: int, at_once: int) -> int:
+        while left:
+            offer = self._offers.best(demand, left, self._touched)
+            if offer is None:
+                break
+            node = self._touched[offer.view.id] = offer.copy()
+            left -= self._take(demand, node, min(left, at_once))
+        return left
 
-        Prefer a node that this job already uses, then the tightest one that holds all `remaining`
-        processes, then the one that holds most of them. This keeps a job on as few nodes as possible.
-        """
-        access = self._access
-        best: FreeCapacity | None = None
-        best_rank: tuple[bool, int, int, int, str] | None = None
-        for node_id, untouched in self._free.items():
-            node = self.touched.get(node_id, untouched)
-            count = min(node.count_fitting(group, access), remaining)
-            if count == 0:
-                continue
-            leftovers = sum(node.free(need.kind, access) for need in group.gpus) or node.free(ANY_GPU, access)
-            rank = (node_id not in self.touched, remaining - count, leftovers, node.slots, node.view.name)
-            if best_rank is None or rank < best_rank:
-                best, best_rank = node, rank
-        if best is not None and best.view.id not in self.touched:
-            best = self.touched[best.view.id] = best.copy()
+    def _use_same_nodes(self, demand: Demand, wanted: int, at_once: int) -> int:
+        used = 0
+        for node in self._touched.values():
+            if used < wanted and self._is_allowed(demand, node):
+                used += self._take(demand, node, min(at_once, wanted - used))
+        return used
+
+    def _is_allowed(self, demand: Demand, node: FreeCapacity) -> bool:
+        if node.view.id in self._shape.access.closed_nodes:
+            return False
+        return demand.placement is None or demand.placement.allows(node.view.name, node.view.labels)
+
+    def _take(self, demand: Demand, node: FreeCapacity, most: int) -> int:
+        access, named = self._shape.access, self._shape.named
+        count = min(most, node.count(demand, access))
+        placed = self._placed[demand.index]
+        for _ in range(count):
+            share = node.take(demand, named, access)
+            placed.append(ProcessPlacement(demand.index, len(placed), node.view.id, share))
+        return count
+
+
+class Now:
+    """What is free from now on for as long as the job takes, found by the index of the pool."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        shape: Shape,
+        seed: int = 0,
+        *,
+        sees_bookings: bool = True,
+        network: str | None = None,
+    ) -> None:
+        self._pool = pool
+        self._network = network
+        self._shape = shape
+        self._seed = seed
+        self._sees_bookings = sees_bookings
+
+    def within(self, network: str) -> "Now":
+        bookings = self._sees_bookings
+        return Now(self._pool, self._shape, self._seed, sees_bookings=bookings, network=network)
+
+    def best(self, demand: Demand, wanted: int, touched: Touched) -> FreeCapacity | None:
+        if demand.placement is not None or self._shape.mode != PACK:
+            found = self._scan([self._pool.allowed(demand.placement)], demand, wanted, touched)
+        elif demand.units:
+            found = self._tightest(demand, wanted, touched) or self._largest(demand, wanted, touched)
+        else:  # first where no GPUs would be blocked
+            levels = self._pool.levels.get(ANY_GPU, {})
+            nodes = (levels[level].values() for level in sorted(levels))
+            found = self._scan(nodes, demand, wanted, touched, stops=True)
+        if found is None and not touched and self._network is None:
+            duration_s = self._shape.duration_s if self._sees_bookings else 0.0
+            self._pool.note_failure(demand, self._shape.access, duration_s)
+        return found
+
+    def _tightest(self, demand: Demand, wanted: int, touched: Touched) -> FreeCapacity | None:
+        """The node with the fewest units that has room for all wanted processes."""
+        kind, low = demand.key
+        levels = self._pool.levels.get(kind, {})
+        nodes = (levels[level].values() for level in sorted(levels) if level >= low * wanted)
+        found = self._scan(nodes, demand, wanted, touched, stops=True)
+        return found if found and found.count(demand, self._shape.access) >= wanted else None
+
+    def _largest(self, demand: Demand, wanted: int, touched: Touched) -> FreeCapacity | None:
+        """The node with room for most of the wanted processes."""
+        kind, low = demand.key
+        best, most = None, 0
+        levels = self._pool.levels.get(kind, {})
+        for level in sorted(levels, reverse=True):
+            if level < low or level // low <= most:
+                break
+            found = self._scan([levels[level].values()], demand, wanted, touched, most=level // low)
+            if found and (count := found.count(demand, self._shape.access)) > most:
+                best, most = found, count
         return best
+
+    def _scan(
+        self,
+        nodes: Iterable[Iterable[NodeState]],
+        demand: Demand,
+        wanted: int,
+        touched: Touched,
+        *,
+        stops: bool = False,
+        most: int | None = None,
+    ) -> FreeCapacity | None:
+        """The best of some nodes; `stops`: after the first set of nodes in which one has room for all.
+
+        `most`: no node has room for more processes than this.
+        """
+        pool, shape, seen = self._pool, self._shape, 0
+        good = 0 if most is None else max(0, wanted - most)  # nothing ranks better
+        enough = ENOUGH if most is None else 1
+        best: tuple[Rank, FreeCapacity] | None = None
+        for level in nodes:
+            for state in level:
+                node_id = state.view.id
+                if node_id in touched or node_id in shape.access.closed_nodes:
+                    continue
+                if self._network is not None and state.view.network != self._network:
+                    continue
+                if not state.free.count(demand, shape.access):
+                    continue
+                offer = (
+                    pool.offer(state, shape.duration_s)
+                    if state.booked and self._sees_bookings
+                    else state.free
+                )
+                count = offer.count(demand, shape.access)
+                if not count:
+                    continue
+                rank = _rank(shape.mode, demand, offer, count, wanted, self._seed)
+                if best is None or rank < best[0]:
+                    best = rank, offer
+                seen += 1
+                if seen >= enough and shape.mode == PACK and best[0][0] == good:
+                    return best[1]
+            if stops and best and best[0][0] == 0:
+                break
+        return best[1] if best else None
+
+
+class Later:
+    """What is free in a period that begins later, on some nodes."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        shape: Shape,
+        start: float,
+        states: Iterable[NodeState] | None,
+        network: str | None = None,
+    ) -> None:
+        self._pool = pool
+        self._network = network
+        self._shape = shape
+        self._start = start
+        self._states = states
+        self._sorted: dict[int, list[tuple[int, Rank, FreeCapacity]]] = {}  # by process group
+
+    def best(self, demand: Demand, wanted: int, touched: Touched) -> FreeCapacity | None:
+        if demand.index not in self._sorted:
+            self._sorted[demand.index] = self._sort(demand)
+        nodes = self._sorted[demand.index]
+        while nodes:
+            position = 0
+            if self._shape.mode == PACK:
+                # They are sorted by how many processes fit: the first with room for all, or for most.
+                most = min(wanted, nodes[-1][0])
+                position = bisect_left(nodes, most, key=itemgetter(0))
+            offer = nodes.pop(position)[2]
+            if offer.view.id not in touched:
+                return offer
+        return None
+
+    def within(self, network: str) -> "Later":
+        return Later(self._pool, self._shape, self._start, self._states, network)
+
+    def _sort(self, demand: Demand) -> list[tuple[int, Rank, FreeCapacity]]:
+        shape, end = self._shape, self._start + self._shape.duration_s
+        allowed = self._pool.allowed(demand.placement) if self._states is None else self._states
+        found: list[tuple[int, Rank, FreeCapacity]] = []
+        for state in allowed:
+            if state.view.id in shape.access.closed_nodes:
+                continue
+            if self._network is not None and state.view.network != self._network:
+                continue
+            offer = state.offer(self._start, end, self._pool.now)
+            if count := offer.count(demand, shape.access):
+                rank = _rank(shape.mode, demand, offer, count, count, 0)
+                found.append((count if shape.mode == PACK else 0, rank, offer))
+        return sorted(found, key=itemgetter(0, 1))
+
+
+def _rank(mode: str, demand: Demand, offer: FreeCapacity, count: int, wanted: int, seed: int) -> Rank:
+    """Packing prefers nodes with room for all wanted processes, then those with least left over."""
+    view = offer.view
+    if mode == SEQUENTIAL:
+        return 0, 0, 0, 0, view.name
+    if mode == RANDOM:
+        return 0, hash((seed, view.id)), 0, 0, view.name
+    left = offer.free(demand.key[0] if len(demand.needs) == 1 else ANY_GPU)
+    if mode == SPREAD:
+        return 0, -left, -offer.slots, 0, view.name
+    cores = offer.cpu_milli if demand.cpu_milli else 0
+    return max(0, wanted - count), left, cores, offer.slots, view.name

@@ -1,87 +1,63 @@
-"""One pass over the queue: first come, first served; all or nothing; no job is starved by those behind it."""
+"""One pass over the queue: what starts now, what is reserved, and why the others wait.
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+A pass goes through the whole queue, or, if little has changed since the last one, only through
+the jobs that this concerns. It ends when its time is used up; the next one goes on there.
+"""
 
-from pit_grammar import Request
-from pit_server.scheduler.capacity import EVERYTHING, Access, FreeCapacity, NodeView
-from pit_server.scheduler.explain import add_troubles, describe_shortage, refusal_reason
-from pit_server.scheduler.placement import ProcessPlacement, fit
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pit_server.scheduler.capacity import NodeView
+from pit_server.scheduler.earliest import Reservation
+from pit_server.scheduler.memory import Memory
+from pit_server.scheduler.order import Factors, Usage, Waiting
+from pit_server.scheduler.passes import JobPlacement, Pass
 from pit_server.scheduler.reason import Reason
 
-
-class Waiting(NamedTuple):
-    """One job of the queue."""
-
-    number: int
-    request: Request
-    access: Access = EVERYTHING
-    avoid: frozenset[int] = frozenset()  # nodes that could not start it
+RESERVATIONS = 50
+FULL_PASS_S = 30.0  # how old the order of the queue may become
 
 
 @dataclass(frozen=True)
-class JobPlacement:
-    number: int
-    processes: tuple[ProcessPlacement, ...]
+class Given:
+    """Everything that a pass decides on."""
+
+    queue: Mapping[int, Waiting]  # by number, in order of arrival
+    nodes: Sequence[NodeView]  # that take new processes, with what is free on them
+    idle: Sequence[NodeView] = ()  # all nodes, with what they would have if nothing ran
+    usage: Usage = field(default_factory=Usage)
+    now: float = 0.0
+    reservations: int = RESERVATIONS  # that a pass makes at most
 
 
 @dataclass(frozen=True)
 class Plan:
-    placements: tuple[JobPlacement, ...]
-    reasons: Mapping[int, Reason]  # why each of the others waits
+    placements: tuple[JobPlacement, ...] = ()
+    reasons: Mapping[int, Reason] = field(default_factory=dict)  # why each of the others waits
+    reservations: Mapping[int, Reservation] = field(default_factory=dict)
+    factors: Mapping[int, Factors] = field(default_factory=dict)  # jobs are considered in their order
+    as_of: Mapping[int, float] = field(default_factory=dict)  # of reasons that are from an earlier pass
+    is_complete: bool = True  # False: the time was used up, or there is more to do
+    memory: Memory | None = field(default=None, compare=False)  # for the next pass
 
 
-def plan(queue: Iterable[Waiting], views: Sequence[NodeView], idle: Sequence[NodeView] = ()) -> Plan:
-    """Place what fits of the queue, in its order; `idle` is what all nodes would have if nothing ran.
+def plan(given: Given, memory: Memory | None = None, is_over: Callable[[], bool] = lambda: False) -> Plan:
+    """Decide what starts now.
 
-    A job that does not fit withholds what it names from all jobs behind it, on every node where it
-    might run. They start only if they need nothing that it waits for, so it cannot starve.
+    `memory` is from the plan before, which owns it no longer. The pass ends when `is_over` says so.
     """
-    free = {view.id: FreeCapacity(view) for view in views}  # without what this pass has placed
-    offered = {view.id: FreeCapacity(view) for view in views}  # also without what jobs ahead withhold
-    placements = []
-    reasons: dict[int, Reason] = {}
-    # A request that did not fit will not fit later in the pass.
-    known: dict[tuple[Request, Access], Reason] = {}
-    for job in queue:
-        number, request, access = job.number, job.request, _access_of(job, idle)
-        if (request, access) in known:
-            reasons[number] = known[request, access]
-            continue
-        placed = fit(request, offered, access)
-        if placed is not None:
-            for placement in placed:
-                free[placement.node_id].subtract(placement.share, number)
-            placements.append(JobPlacement(number, placed))
-            continue
-        # The request may have become impossible since it was accepted.
-        impossible = refusal_reason(request, idle, access) if idle else ""
-        shortage = Reason(impossible) if impossible else describe_shortage(request, free, access, idle)
-        reason = add_troubles(shortage, request, idle, access) if shortage else _behind(reasons)
-        reasons[number] = reason if access == job.access else _avoiding(reason, job, idle)
-        known[request, access] = Reason("waits behind {jobs}, which needs the same", (number,))
-        for group in request.groups:
-            for node in offered.values():
-                if node.allows(group, access):
-                    node.withhold(group, access)
-    return Plan(tuple(placements), reasons)
-
-
-def _access_of(job: Waiting, idle: Sequence[NodeView]) -> Access:
-    """What the job may use: not the nodes that could not start it, if there are others."""
-    if not job.avoid:
-        return job.access
-    narrow = replace(job.access, closed_nodes=job.access.closed_nodes | job.avoid)
-    others = {view.id: FreeCapacity(view) for view in idle if view.is_open}
-    return job.access if fit(job.request, others, narrow) is None else narrow
-
-
-def _avoiding(reason: Reason, job: Waiting, idle: Sequence[NodeView]) -> Reason:
-    names = ", ".join(view.name for view in idle if view.id in job.avoid)
-    return reason._replace(text=f"{reason.text}; {names} could not start it")
-
-
-def _behind(reasons: Mapping[int, Reason]) -> Reason:
-    numbers = list(reasons)
-    return Reason("waits behind {jobs}", (numbers[0],), len(numbers) - 1)
+    if memory is None or memory.is_outdated(given.nodes, given.now, FULL_PASS_S):
+        memory = Memory.begin(given.queue, given.nodes, given.idle, given.usage, given.now, memory)
+    else:
+        memory.update(given.queue, given.nodes, given.now)
+    work = Pass(memory, given.reservations, is_over)
+    work.run()
+    return Plan(
+        placements=tuple(work.placements),
+        reasons=work.explain(),
+        reservations=dict(memory.reservations),
+        factors=memory.order.factors,
+        as_of=memory.list_unreached(),
+        is_complete=memory.is_complete,
+        memory=memory,
+    )

@@ -1,6 +1,6 @@
 """Why a job waits, in words that name other jobs only to those who may see them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 MAX_NAMED = 3  # of the jobs that a reason names
@@ -38,7 +38,6 @@ class Reason(NamedTuple):
         return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
-def naming(text: str, jobs: Iterable[int]) -> Reason:
+def naming(text: str, jobs: Sequence[int]) -> Reason:
     """A reason that names these jobs, or the first of them if there are many."""
-    numbers = sorted(set(jobs))
-    return Reason(text, tuple(numbers[:MAX_NAMED]), max(0, len(numbers) - MAX_NAMED))
+    return Reason(text, tuple(jobs[:MAX_NAMED]), max(0, len(jobs) - MAX_NAMED))

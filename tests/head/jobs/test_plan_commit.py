@@ -10,8 +10,9 @@ from pit_protocol.states import NodeState
 from pit_server.context import Head
 from pit_server.db.models import Allocation, Attempt
 from pit_server.scheduler.capacity import Share
+from pit_server.scheduler.passes import JobPlacement
 from pit_server.scheduler.placement import ProcessPlacement
-from pit_server.scheduler.plan import JobPlacement, Plan
+from pit_server.scheduler.plan import Plan
 from pit_server.services.jobs.processes import plan_commit
 from pit_server.services.nodes import nodes
 from tests.head.jobs.test_lifecycle import held

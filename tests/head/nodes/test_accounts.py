@@ -8,8 +8,8 @@ import pytest
 from pit_protocol.messages.beat import Account
 from pit_server.context import Head
 from pit_server.scheduler.plan import plan
-from pit_server.services import scheduling_input
 from pit_server.services.jobs.processes import plan_commit
+from pit_server.services.scheduling.queue import QueueReader
 from tests.support.clusters.head import Person, Worker
 
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only a head that is root gives processes accounts")
@@ -59,8 +59,8 @@ def test_a_plan_from_before_the_second_user_is_not_committed(
     a_node(shared_account=False)
     a_waiting_job()
     with head.database.read() as session:
-        given = scheduling_input.load(session)
-    decided = plan(given.queue, given.free, given.idle)
+        found = QueueReader(head.settings).read(session, now=1.0)
+    decided = plan(found.given)
     assert decided.placements
     a_user("bert")
     assert plan_commit.commit(head.database, decided, now=1.0) == []

@@ -124,9 +124,9 @@ def test_an_invalid_property_is_refused_and_changes_nothing(
 def test_an_unknown_property_is_answered_with_the_known_ones(root: Person) -> None:
     answer = root.patch("/users/me", fullname="x")
     assert answer.json["message"] == "a user has no property 'fullname'"
-    assert (
-        answer.json["hint"]
-        == "it has: full_name, email, password, autoshare, admin, active, jobs, uid, quota, git.NAME"
+    assert answer.json["hint"] == (
+        "it has: full_name, email, password, autoshare, admin, active, jobs, uid, quota, share_group, "
+        "max_priority, git.NAME"
     )
     assert root.put("/users/new").json["message"] == "a user needs full_name"
     assert root.patch("/users/me", **{MEGABYTE: "x"}).status_code in (413, 422)

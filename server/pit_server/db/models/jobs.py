@@ -146,6 +146,7 @@ class Allocation(Base):
             sqlite_where=text("released_at IS NULL"),
             postgresql_where=text("released_at IS NULL"),
         ),
+        Index("allocation_released", "released_at"),
     )
     id: Mapped[int] = mapped_column(primary_key=True)
     process_id: Mapped[int] = mapped_column(ForeignKey("process.id"), index=True)

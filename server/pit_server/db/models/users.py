@@ -21,6 +21,8 @@ class User(Base):
     removed_at: Mapped[float | None]  # the row stays, so that nobody else gets the name and with it the jobs
     uid: Mapped[int | None]  # set by an admin; None: derived from the id
     quota_mib: Mapped[int | None]  # of the home; None: no limit
+    share_group_id: Mapped[int | None]  # group that is charged for what the user's jobs use
+    max_priority: Mapped[str] = mapped_column(default="normal")  # that they may give their jobs
 
 
 class Group(Base):

@@ -20,13 +20,14 @@ from pit_protocol.wire import to_json
 from pit_server.db.database import note_event, notify_after_commit
 from pit_server.db.models import Job, JobGroup, Membership
 from pit_server.scheduler.explain import refusal_reason
-from pit_server.services import scheduling_input
 from pit_server.services.jobs import images, jobs, user_variables
 from pit_server.services.jobs.processes import runtimes
 from pit_server.services.nodes.aliases import KindNames
+from pit_server.services.scheduling.nodes import idle_nodes
+from pit_server.services.scheduling.queue import default_needs
 from pit_server.services.snapshots import remote_check
 from pit_server.services.snapshots.origins import Origin
-from pit_server.services.users import access
+from pit_server.services.users import access, shares
 from pit_server.services.users.tokens import Caller
 from pit_server.services.validation import check_text
 from pit_server.settings import Settings
@@ -84,7 +85,8 @@ def accept_submission(
     options = submission.options
     runtime = runtimes.resolve(options, continued.options if continued else None, settings.default_runtime)
     submission = replace(submission, options=replace(options, runtime=runtime))
-    booked = request.with_defaults(scheduling_input.default_needs(settings))
+    shares.check_priority(session, caller, submission.options)
+    booked = request.with_defaults(default_needs(settings))
     _check_possible(session, caller.user_id, booked, submission.options)
     origin.check()
     inherited = None if submission.inherits is None else jobs.find(session, caller, submission.inherits)
@@ -155,7 +157,7 @@ def _check_possible(session: Session, user_id: int, request: Request, options: J
             status=422,
         )
     meanings = KindNames(session).kinds()
-    if reason := refusal_reason(request.renamed(meanings), scheduling_input.idle_nodes(session), mine):
+    if reason := refusal_reason(request.renamed(meanings), idle_nodes(session), mine):
         for name in request.kinds & meanings.keys():  # use the names from the request
             reason = re.sub(rf"\b{re.escape(meanings[name])}\b", name, reason)
         raise Problem("cannot_be_fulfilled", reason, "`pit show nodes` lists what exists", status=422)

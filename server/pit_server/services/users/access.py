@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from pit_protocol.job_options import ANY
 from pit_server.db.models import Job, JobGroup, Membership, Node, NodeGroup, Resource, ResourceGroup
-from pit_server.scheduler.capacity import EVERYTHING, Access
+from pit_server.scheduler.demand import EVERYTHING, Access
 from pit_server.services.users import groups, permissions
 from pit_server.services.users.permissions import Action, Relation
 from pit_server.services.users.tokens import Caller

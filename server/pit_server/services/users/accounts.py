@@ -23,10 +23,11 @@ from pit_server.services.properties import (
     read_raw,
     read_size_mib,
     read_some_text,
+    read_text,
     read_yes_no,
     size_text,
 )
-from pit_server.services.users import deactivation, groups, permissions, secrets, tokens
+from pit_server.services.users import deactivation, groups, permissions, secrets, shares, tokens
 from pit_server.services.users.permissions import Action, Relation
 from pit_server.services.users.tokens import Caller
 from pit_server.wakeups import SCHEDULER, STATUS
@@ -43,6 +44,8 @@ PROPERTIES = (
     Property("jobs", deactivation.read_choice, Action.GOVERN_ACCOUNT),
     Property("uid", unix_ids.read_number, Action.GOVERN_ACCOUNT),
     Property("quota", read_size_mib, Action.GOVERN_ACCOUNT),
+    Property("share_group", read_text, Action.GOVERN_ACCOUNT),
+    Property("max_priority", shares.read_priority, Action.GOVERN_ACCOUNT),
     Property(secrets.PREFIX, secrets.read, Action.CHANGE_ACCOUNT),
 )
 COLUMNS = {
@@ -52,6 +55,7 @@ COLUMNS = {
     "active": "is_active",
     "uid": "uid",
     "quota": "quota_mib",
+    "max_priority": "max_priority",
 }
 
 
@@ -121,6 +125,8 @@ def set_properties(
             tokens.revoke_others(session, user.id, kept)
         elif name == "autoshare":
             _set_autoshare(session, user, value)
+        elif name == "share_group":
+            user.share_group_id = shares.find_group(session, user, value)
         elif name.startswith(secrets.PREFIX):
             secrets.put(session, home, user.id, name.lower(), value)
         elif name != "jobs":
@@ -159,6 +165,7 @@ def remove(session: Session, caller: Caller, user: User, *, now: float) -> dict[
         "groups": [[row.group_id, row.autoshares] for row in rows],
     }
     session.execute(delete(Membership).where(Membership.user_id == user.id))
+    user.share_group_id = None
     user.is_active = user.is_admin = False
     user.removed_at = now
     session.flush()
@@ -191,7 +198,8 @@ def records(session: Session, caller: Caller, name: str | None = None) -> list[a
     users = session.execute(query.where(User.name == name) if name else query).scalars().all()
     memberships = groups.names_by_user(session)
     mine = set(memberships[caller.user_id or 0])
-    shares, hosts = _autoshares(session), secrets.hosts(session)
+    autoshares, hosts = _autoshares(session), secrets.hosts(session)
+    charged = shares.group_names(session)
     result = []
     for user in users:
         shown = groups.shown_of(caller, mine, memberships[user.id])
@@ -203,10 +211,12 @@ def records(session: Session, caller: Caller, name: str | None = None) -> list[a
                 admin=user.is_admin,
                 active=user.is_active,
                 state=_state(user),
-                autoshare=shares.get(user.id, []),
+                autoshare=autoshares.get(user.id, []),
                 git=hosts.get(user.id, []),
                 uid=unix_ids.uid_of(user.id, user.uid),
                 quota=size_text(user.quota_mib),
+                share_group=charged.get(user.id, ""),
+                max_priority=user.max_priority,
                 created_at=user.created_at,
                 jobs=UNSET if user.is_active else deactivation.list_jobs(session, user),
             )

@@ -130,6 +130,8 @@ def add_member(session: Session, user_id: int, group: Group) -> bool:
 
 
 def remove_member(session: Session, user_id: int, group: Group) -> None:
+    theirs = (User.id == user_id) & (User.share_group_id == group.id)
+    session.execute(update(User).where(theirs).values(share_group_id=None))
     is_theirs = (Membership.user_id == user_id) & (Membership.group_id == group.id)
     if not session.execute(delete(Membership).where(is_theirs)).rowcount:  # type: ignore[attr-defined]
         raise Problem(

@@ -11,8 +11,9 @@ from pit_protocol.states import JobEvent, ProcessEvent, ProcessState
 from pit_server.db.database import Database, change_orders, note_event
 from pit_server.db.models import Allocation, Attempt, Node, Process
 from pit_server.scheduler.kinds import CPU, MEMORY, PORT
+from pit_server.scheduler.passes import JobPlacement
 from pit_server.scheduler.placement import ProcessPlacement
-from pit_server.scheduler.plan import JobPlacement, Plan
+from pit_server.scheduler.plan import Plan
 from pit_server.services.jobs import lifecycle
 from pit_server.services.jobs.processes.hostnames import choose_hostnames
 from pit_server.services.nodes.capacity import count_users, is_open

@@ -1,0 +1,20 @@
+"""The order of the queue."""
+
+from flask import Blueprint
+
+from pit_protocol.answers.queue import Queue
+from pit_server.api.http.context import head, number_argument
+from pit_server.api.http.guard import Role, allow, caller
+from pit_server.services.scheduling import queue_view
+
+blueprint = Blueprint("queue", __name__)
+DEFAULT_ROWS = 100
+
+
+@blueprint.get("/queue")
+@allow(Role.USER)
+def show() -> Queue:
+    limit = int(number_argument("limit", DEFAULT_ROWS))
+    scheduling = head().scheduling
+    with head().database.read() as session:
+        return queue_view.show(session, caller(), scheduling.latest, scheduling.reasons, limit=limit)

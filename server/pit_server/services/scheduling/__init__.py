@@ -1,0 +1,1 @@
+"""What the scheduler decides on, read from the database as values."""

@@ -1,0 +1,152 @@
+"""The nodes as the scheduler sees them, read from the database as values."""
+
+from collections import defaultdict
+from math import inf
+
+from sqlalchemy import or_, select
+from sqlalchemy.orm import Session
+
+from pit_protocol.states import NodeState
+from pit_server.db.models import IS_LIVE, Allocation, Attempt, Job, Node, Process, Resource
+from pit_server.scheduler.capacity import Held, NodeView, Share
+from pit_server.scheduler.kinds import CPU, MEMORY, PORT
+from pit_server.services.jobs.processes import hostnames
+from pit_server.services.nodes import capacity
+from pit_server.services.nodes.aliases import KindNames
+from pit_server.services.scheduling.run_times import RunTimes
+
+
+def free_nodes(session: Session, run_times: RunTimes, *, now: float) -> list[NodeView]:
+    """The nodes that take new processes, with what is free on them and what becomes free when."""
+    used, taken, users = capacity.used_by_node(session), _taken_units(session), capacity.count_users(session)
+    held = _held(session, run_times, now)
+    units = _units(session, with_trouble=False)
+    return [
+        _view(
+            node,
+            used=used.get(node.id, capacity.NOTHING),
+            held=tuple(held[node.id]),
+            units={
+                kind: tuple(unit for unit in present if unit not in taken[node.id])
+                for kind, present in units[node.id].items()
+            },
+        )
+        for node in _list_nodes(session)
+        if capacity.is_open(node, users)
+    ]
+
+
+def idle_nodes(session: Session) -> list[NodeView]:
+    """All nodes that have ever been online, with what they would have if nothing ran."""
+    units, faulty = _units(session, with_trouble=True), _count_faulty(session)
+    users = capacity.count_users(session)
+    return [
+        _view(
+            node,
+            units={kind: tuple(present) for kind, present in units[node.id].items()},
+            faulty=faulty[node.id],
+            trouble=capacity.trouble_of(node, users) if capacity.is_in_service(node) else "",
+        )
+        for node in _list_nodes(session)
+        if node.state != NodeState.NEW
+    ]
+
+
+def _view(
+    node: Node,
+    *,
+    units: dict[str, tuple[str, ...]],
+    used: capacity.Used = capacity.NOTHING,
+    faulty: dict[str, int] | None = None,
+    trouble: str = "",
+    held: tuple[Held, ...] = (),
+) -> NodeView:
+    return NodeView(
+        id=node.id,
+        name=node.name,
+        slots=capacity.slots_of(node) - used.processes,
+        cpu_milli=node.cores * 1000 - used.cpu_milli,
+        memory_mib=node.memory_mib - used.memory_mib,
+        units=units,
+        labels=dict(node.labels),
+        trouble=trouble,
+        state=capacity.shown_state(node),
+        faulty_units=faulty or {},
+        held=held,
+        remark=node.service_reason,
+        network=hostnames.network_of(node),
+    )
+
+
+def _list_nodes(session: Session) -> list[Node]:
+    query = select(Node).where(Node.removed_at.is_(None)).order_by(Node.name)
+    return list(session.execute(query).scalars())
+
+
+def _taken_units(session: Session) -> defaultdict[int, set[str]]:
+    taken: defaultdict[int, set[str]] = defaultdict(set)
+    for node_id, unit in session.execute(
+        select(Allocation.node_id, Allocation.unit).where(
+            Allocation.released_at.is_(None), Allocation.unit.is_not(None), Allocation.kind != PORT
+        )
+    ):
+        taken[node_id].add(str(unit))
+    return taken
+
+
+def _held(session: Session, run_times: RunTimes, now: float) -> defaultdict[int, list[Held]]:
+    """Per node what processes hold there, and until when if they end by their time limits."""
+    amounts: defaultdict[int, dict[str, int]] = defaultdict(dict)
+    units: defaultdict[int, list[tuple[str, str]]] = defaultdict(list)
+    names, unreleased = KindNames(session), Allocation.released_at.is_(None)
+    for row in session.execute(
+        select(Allocation.process_id, Allocation.kind, Allocation.unit, Allocation.amount)
+        .where(unreleased, Allocation.kind != PORT)
+        .order_by(Allocation.id)
+    ):
+        if row.unit is None:
+            amounts[row.process_id][row.kind] = row.amount
+        else:
+            units[row.process_id].append((names.kind(row.kind), row.unit))
+    holding = select(Allocation.process_id).where(unreleased)
+    held: defaultdict[int, list[Held]] = defaultdict(list)
+    for row in session.execute(
+        select(Process.id, Process.node_id, Process.job_id, IS_LIVE.label("is_live"))
+        .add_columns(Attempt.created_at, Job.user_id, Job.title)
+        .join(Attempt, Attempt.id == Process.attempt_id)
+        .join(Job, Job.id == Process.job_id)
+        .where(or_(IS_LIVE, Process.id.in_(holding)))
+        .order_by(Process.id)
+    ):
+        # What a lost process holds stays held until its node is back.
+        until = run_times.planned_end(row.user_id, row.title, row.created_at, now) if row.is_live else inf
+        mine = amounts[row.id]
+        held[row.node_id].append(
+            Held(row.job_id, until, Share(mine.get(CPU), mine.get(MEMORY), tuple(units[row.id])))
+        )
+    return held
+
+
+def _units(session: Session, *, with_trouble: bool) -> defaultdict[int, dict[str, list[str]]]:
+    """Per node and kind the units that are present, with or without those in trouble."""
+    names = KindNames(session)
+    units: defaultdict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    usable = Resource.is_present if with_trouble else Resource.is_present & (Resource.trouble == "")
+    for row in session.execute(
+        select(Resource.node_id, Resource.kind, Resource.unit)
+        .where(usable)
+        .order_by(Resource.node_id, Resource.position)
+    ):
+        units[row.node_id][names.kind(row.kind)].append(row.unit)
+    return units
+
+
+def _count_faulty(session: Session) -> defaultdict[int, dict[str, int]]:
+    """Per node and kind the number of units in trouble."""
+    names = KindNames(session)
+    faulty: defaultdict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for row in session.execute(
+        select(Resource.node_id, Resource.kind).where(Resource.is_present, Resource.trouble != "")
+    ):
+        faulty[row.node_id][names.kind(row.kind)] += 1
+    return faulty

@@ -1,0 +1,142 @@
+"""Everything that a pass of the scheduler decides on, read from the database as values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import lru_cache
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from pit_grammar import Need, Request, parse
+from pit_grammar.request import UNITS
+from pit_protocol.job_options import PRIORITIES
+from pit_protocol.states import JobState
+from pit_server.db.database import AnyRow
+from pit_server.db.models import Group, Job, User
+from pit_server.scheduler.capacity import NodeView
+from pit_server.scheduler.demand import Access, Shape
+from pit_server.scheduler.explain import can_avoid
+from pit_server.scheduler.kinds import CPU, MEMORY
+from pit_server.scheduler.order import Usage, Waiting
+from pit_server.scheduler.plan import FULL_PASS_S, Given
+from pit_server.scheduler.reason import Reason
+from pit_server.services.jobs import requeue
+from pit_server.services.jobs.processes import runtimes
+from pit_server.services.nodes.aliases import KindNames
+from pit_server.services.scheduling import run_times
+from pit_server.services.scheduling.fair_share import FairShare
+from pit_server.services.scheduling.nodes import free_nodes, idle_nodes
+from pit_server.services.scheduling.run_times import RunTimes
+from pit_server.services.users import deactivation
+from pit_server.services.users.access import ResourceAccess
+from pit_server.settings import Settings
+
+_parse = lru_cache(maxsize=4096)(parse)
+HOUR_S = 3600.0
+PRIORITY_OF = {name: value for value, name in enumerate(PRIORITIES, -1)}  # normal: 0
+ShapeKey = tuple[str, Access, float, str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class SchedulingInput:
+    given: Given
+    held: Mapping[int, Reason]  # jobs that wait, but not for nodes
+
+
+def default_needs(settings: Settings) -> tuple[Need, ...]:
+    """What is booked for a process that does not say how many cores or how much memory it needs."""
+    amounts = ((CPU, settings.default_cpu), (MEMORY, settings.default_mem))
+    units = [(kind, round(amount * UNITS[kind])) for kind, amount in amounts]
+    return tuple(Need(kind, Decimal(count) / UNITS[kind]) for kind, count in units if count)
+
+
+class QueueReader:
+    """Reads the queue for one pass after another; what changes slowly is read now and then."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._defaults = default_needs(settings)
+        self._fair_share = FairShare(settings)
+        self._run_times = RunTimes(settings.planned_hours * HOUR_S)
+        self._usage = Usage()
+        self._refreshed_at = 0.0
+        self._requests: dict[str, Request] = {}
+        self._shapes: dict[ShapeKey, Shape] = {}
+
+    def read(self, session: Session, *, now: float) -> SchedulingInput:
+        """Read the queue and the nodes at one moment; nodes are not read for an empty queue."""
+        waiting = session.execute(_WAITING).all()
+        rows = [row for row in waiting if row.is_active]
+        held = {row.id: Reason(deactivation.hold_reason(row.name)) for row in waiting if not row.is_active}
+        if not rows:
+            return SchedulingInput(Given({}, (), now=now), held)
+        if not 0 <= now - self._refreshed_at < FULL_PASS_S:
+            self._usage = self._fair_share.usage(session, now)
+            self._run_times = run_times.learn(session, self._settings.planned_hours * HOUR_S)
+            self._refreshed_at = now
+        idle = idle_nodes(session)
+        given = Given(
+            self._queue(session, rows, idle),
+            free_nodes(session, self._run_times, now=now),
+            idle,
+            self._usage,
+            now,
+            self._settings.reservations,
+        )
+        return SchedulingInput(given, held)
+
+    def _queue(self, session: Session, rows: list[AnyRow], idle: list[NodeView]) -> dict[int, Waiting]:
+        kinds, resources = KindNames(session).kinds(), ResourceAccess(session)
+        faulty = requeue.faulty_nodes(session, [row.id for row in rows if row.attempt > 1])
+        weights = self._renew_requests({row.request for row in rows}, kinds)
+        known, self._shapes = self._shapes, {}
+        queue = {}
+        for row in rows:
+            request = self._requests[row.request]
+            access = resources.access_of(row.user_id, runtimes.needed(row.options))
+            access, avoided = _avoid(request, access, faulty.get(row.id), idle)
+            planned_s = self._run_times.planned(row.user_id, row.title)
+            key = row.request, access, planned_s, self._settings.placement, avoided
+            shape = self._shapes.get(key) or known.get(key)
+            if shape is None or shape.request is not request:
+                shape = Shape(request, *key[1:])
+            self._shapes[key] = shape
+            queue[row.id] = Waiting(
+                row.id,
+                shape,
+                row.name,
+                row.group_name or "",
+                PRIORITY_OF.get(row.options.get("priority") or "normal", 0),
+                weights[row.request] * planned_s,
+            )
+        return queue
+
+    def _renew_requests(self, texts: set[str], kinds: Mapping[str, str]) -> dict[str, float]:
+        """Parse the requests, with the same object for an equal request; returns their weights."""
+        known, self._requests, weights = self._requests, {}, {}
+        for text in texts:
+            request = _parse(text).with_defaults(self._defaults).renamed(kinds)
+            self._requests[text] = known[text] if known.get(text) == request else request
+            weights[text] = self._fair_share.weights.of_request(request)
+        return weights
+
+
+_WAITING = (
+    select(Job.id, Job.request, Job.user_id, Job.options, Job.attempt, Job.title)
+    .add_columns(User.name, User.is_active, Group.name.label("group_name"))
+    .join(User, User.id == Job.user_id)
+    .outerjoin(Group, Group.id == User.share_group_id)
+    .where(Job.state == JobState.WAITING)
+    .order_by(Job.id)
+)
+
+
+def _avoid(
+    request: Request, access: Access, nodes: frozenset[int] | None, idle: list[NodeView]
+) -> tuple[Access, tuple[str, ...]]:
+    """Leave out the nodes that could not start the job, if there are others; and their names."""
+    if not nodes or not can_avoid(request, access, nodes, idle):
+        return access, ()
+    names = tuple(view.name for view in idle if view.id in nodes)
+    return replace(access, closed_nodes=access.closed_nodes | nodes), names

@@ -1,0 +1,57 @@
+"""The queue as people see it: the order of the latest pass, with its factors."""
+
+from collections.abc import Mapping
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from pit_protocol.answers.queue import Queue, QueueEntry
+from pit_protocol.job_options import NORMAL
+from pit_protocol.states import JobState
+from pit_server.db.models import Group, Job, User
+from pit_server.scheduler.plan import Plan
+from pit_server.scheduler.reason import Reason
+from pit_server.services.jobs.records import delays
+from pit_server.services.scheduling.queue import HOUR_S
+from pit_server.services.users.access import visible
+from pit_server.services.users.tokens import Caller
+
+MAX_ROWS = 1_000
+
+
+def show(session: Session, caller: Caller, plan: Plan, reasons: Mapping[int, Reason], *, limit: int) -> Queue:
+    """The first jobs of the queue, in the order in which the scheduler considers them."""
+    order = sorted(factors for number, factors in plan.factors.items() if number in reasons)
+    first = order[: min(limit, MAX_ROWS)]
+    rows = {
+        row.id: row
+        for row in session.execute(
+            select(Job.id, Job.request, Job.options, User.name, Group.name.label("group_name"))
+            .add_columns(visible(caller).label("is_visible"))
+            .join(User, User.id == Job.user_id)
+            .outerjoin(Group, Group.id == User.share_group_id)
+            .where(Job.id.in_([factors.number for factors in first]), Job.state == JobState.WAITING)
+        )
+    }
+    shown = [factors for factors in first if factors.number in rows]
+    named = {job for factors in shown for job in reasons[factors.number].jobs}
+    name = delays.job_names(session, caller, named)
+    entries = []
+    for place, factors in enumerate(shown, 1):
+        row, reserved = rows[factors.number], plan.reservations.get(factors.number)
+        entries.append(
+            QueueEntry(
+                place=place,
+                number=row.id if row.is_visible else None,
+                user=row.name,
+                request=row.request if row.is_visible else "",
+                priority=row.options.get("priority") or NORMAL,
+                group=row.group_name or "",
+                group_use=round(factors.group_use / HOUR_S, 3),
+                user_use=round(factors.user_use / HOUR_S, 3),
+                starts_by=reserved.start if reserved else None,
+                reason=reasons[factors.number].render(name) if row.is_visible else "",
+                as_of=plan.as_of.get(factors.number),
+            )
+        )
+    return Queue(entries, len(order))

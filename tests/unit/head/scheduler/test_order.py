@@ -1,0 +1,56 @@
+"""The order of the queue: priority, fair share, arrival."""
+
+from pit_server.scheduler.order import Order, Usage, Waiting
+from tests.support.scheduling import a_shape
+
+SHAPE = a_shape("[a100]")
+
+
+def a_waiting(number: int, user: str, group: str = "", priority: int = 0, cost: float = 10) -> Waiting:
+    return Waiting(number, SHAPE, user, group, priority, cost)
+
+
+def order(*jobs: Waiting, users: dict[str, float] | None = None, **groups: float) -> list[int]:
+    return [factors.number for factors in Order(jobs, Usage(users or {}, groups)).sorted]
+
+
+def test_without_usage_jobs_of_one_user_come_in_order_of_arrival() -> None:
+    assert order(a_waiting(1, "anna"), a_waiting(2, "anna"), a_waiting(3, "anna")) == [1, 2, 3]
+
+
+def test_a_user_with_many_jobs_does_not_hold_up_one_with_few() -> None:
+    many = [a_waiting(number, "anna") for number in range(1, 501)]
+    assert order(*many, a_waiting(501, "bob")).index(501) == 1
+
+
+def test_who_used_less_comes_first() -> None:
+    jobs = a_waiting(1, "anna"), a_waiting(2, "bob")
+    assert order(*jobs, users={"anna": 5.0}) == [2, 1]
+
+
+def test_priority_comes_before_share() -> None:
+    jobs = a_waiting(1, "bob"), a_waiting(2, "anna", priority=1)
+    assert order(*jobs, users={"anna": 1e9}) == [2, 1]
+
+
+def test_groups_come_before_their_users() -> None:
+    jobs = a_waiting(1, "anna", "vision"), a_waiting(2, "bob", "speech")
+    assert order(*jobs, users={"bob": 9.0}, vision=1.0) == [2, 1]
+
+
+def test_jobs_of_two_groups_alternate_whatever_the_number_of_their_users() -> None:
+    vision = [a_waiting(number, f"user{number}", "vision") for number in range(1, 7)]
+    speech = [a_waiting(number, "bob", "speech") for number in range(7, 10)]
+    assert order(*vision, *speech)[:6] == [1, 7, 2, 8, 3, 9]
+
+
+def test_cheap_jobs_come_more_often() -> None:
+    cheap = [a_waiting(number, "anna", cost=1) for number in range(1, 9)]
+    dear = [a_waiting(number, "bob", cost=4) for number in range(9, 11)]
+    assert order(*cheap, *dear) == [1, 9, 2, 3, 4, 5, 10, 6, 7, 8]
+
+
+def test_a_new_job_gets_the_place_that_its_users_share_gives_it() -> None:
+    queue = Order([a_waiting(number, "anna") for number in range(1, 6)], Usage())
+    factors = queue.add(a_waiting(6, "bob"))
+    assert queue.sorted[0] < factors < queue.sorted[2]

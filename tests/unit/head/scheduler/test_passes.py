@@ -1,0 +1,115 @@
+"""Passes that follow one another: little is done if little changed, and a pass stops at its budget."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from pit_server.scheduler.order import Usage
+from pit_server.scheduler.plan import FULL_PASS_S, Given, plan
+from tests.support.scheduling import a_job, a_view, given, numbers, running
+
+FREE = a_view(a100=4)
+BUSY = running(FREE, 99, 1000.0, a100=4)
+QUEUE = [a_job(1, "[4:a100]"), a_job(2, "[2:a100]", time=60), a_job(3, "[h100]")]
+
+
+def after(steps: int) -> Callable[[], bool]:
+    """A clock that says that the time is over when it was asked so often."""
+    asked = 0
+
+    def is_over() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked >= steps
+
+    return is_over
+
+
+def test_a_pass_stops_at_its_budget_and_the_next_goes_on_there() -> None:
+    jobs = [a_job(number, f"[{number}:a100]") for number in range(1, 5)]
+    state = given(jobs, a_view(a100=3))
+    first = plan(state, None, after(2))
+    assert (numbers(first), first.is_complete) == ([1, 2], False)
+    assert first.reasons[4].render() == "waits for the next pass of the scheduler"
+    left = replace(state, queue={job.number: job for job in jobs[2:]}, nodes=(a_view(a100=0),))
+    second = plan(left, first.memory)
+    assert second.is_complete
+    assert second.reasons[4].render() == "needs 4 a100, 0 free"
+
+
+def test_a_job_that_a_pass_does_not_reach_keeps_its_reason_with_its_age() -> None:
+    state = given(QUEUE, BUSY)
+    first = plan(state)
+    second = plan(replace(state, now=FULL_PASS_S), first.memory, after(1))
+    assert second.reasons[3] == first.reasons[3]
+    assert second.as_of == {2: 0.0, 3: 0.0}
+
+
+def test_what_a_job_frees_goes_to_the_first_that_fits() -> None:
+    first = plan(given(QUEUE, BUSY))
+    assert not first.placements
+    assert numbers(plan(given(QUEUE, FREE, now=1.0), first.memory)) == [1]
+
+
+def test_a_new_job_is_tried_at_once() -> None:
+    first = plan(given(QUEUE[:1], running(FREE, 99, 1000.0, a100=1)))
+    second = plan(given(QUEUE[:2], running(FREE, 99, 1000.0, a100=1), now=1.0), first.memory)
+    assert numbers(second) == [2]
+
+
+def test_a_plan_that_was_not_committed_is_made_again() -> None:
+    state = given(QUEUE[:1], FREE)
+    first = plan(state)
+    assert numbers(first) == [1]
+    assert numbers(plan(replace(state, now=1.0), first.memory)) == [1]
+
+
+def test_a_stopped_job_leaves_its_reservation_to_others() -> None:
+    view = running(FREE, 99, 1000.0, a100=2)
+    jobs = [a_job(1, "[4:a100]"), a_job(2, "[2:a100]")]
+    first = plan(given(jobs, view))
+    assert numbers(first) == []
+    assert numbers(plan(given(jobs[1:], view, now=1.0), first.memory)) == [2]
+
+
+def test_an_event_that_helps_nobody_costs_no_placement_attempts() -> None:
+    other = a_view("n1", slots=1, h100=0)
+    first = plan(given(QUEUE, BUSY, other))
+    asked = 0
+
+    def count() -> bool:
+        nonlocal asked
+        asked += 1
+        return False
+
+    plan(given(QUEUE, BUSY, replace(other, slots=2), now=1.0), first.memory, count)
+    assert asked == 0
+
+
+def test_a_node_that_leaves_takes_its_reservations_along() -> None:
+    views = running(a_view("n0", a100=4), 9, 50.0, a100=4), running(a_view("n1", a100=4), 8, 70.0, a100=4)
+    first = plan(given(QUEUE[:1], *views))
+    assert first.reservations[1].nodes == {0}
+    second = plan(given(QUEUE[:1], views[1], now=1.0), first.memory)
+    assert second.reservations[1].nodes == {1}
+
+
+def test_a_reserved_job_whose_node_shrinks_is_reserved_elsewhere() -> None:
+    views = running(a_view("n0", a100=4), 9, 50.0, a100=4), running(a_view("n1", a100=4), 8, 70.0, a100=4)
+    first = plan(given(QUEUE[:1], *views))
+    less = replace(views[0], slots=0, held=())
+    second = plan(given(QUEUE[:1], less, views[1], now=1.0), first.memory)
+    third = second if second.is_complete else plan(given(QUEUE[:1], less, views[1], now=1.0), second.memory)
+    assert third.reservations[1].nodes == {1}
+
+
+def test_fair_share_converges() -> None:
+    """Two users, one of whom has used more and asks for more at a time, get the same in the long run."""
+    used = {"anna": 500.0, "bob": 0.0}
+    for number in range(200):
+        anna, bob = a_job(1, "[a100]"), a_job(2, "[a100]")
+        queue = {1: anna._replace(user="anna", cost=4.0), 2: bob._replace(user="bob", cost=1.0)}
+        made = plan(Given(queue, (a_view(a100=1),), usage=Usage(used)))
+        chosen = queue[numbers(made)[0]]
+        used[chosen.user] += chosen.cost * 5
+        used = {user: amount * 0.98 for user, amount in used.items()}
+        assert number < 150 or abs(used["anna"] - used["bob"]) < 21
