@@ -9,4 +9,4 @@ down_revision = "0015"
 
 def upgrade() -> None:
     op.add_column("node", sa.Column("spool", sa.Text(), nullable=False, server_default=""))
-    op.add_column("node", sa.Column("hello_count", sa.Integer(), nullable=False, server_default="0"))
+    op.add_column("node", sa.Column("hello_count", sa.BigInteger(), nullable=False, server_default="0"))
