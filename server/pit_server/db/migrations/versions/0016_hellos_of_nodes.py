@@ -7,6 +7,9 @@ revision = "0016"
 down_revision = "0015"
 
 
+INTEGER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+
 def upgrade() -> None:
     op.add_column("node", sa.Column("spool", sa.Text(), nullable=False, server_default=""))
-    op.add_column("node", sa.Column("hello_count", sa.BigInteger(), nullable=False, server_default="0"))
+    op.add_column("node", sa.Column("hello_count", INTEGER, nullable=False, server_default="0"))
