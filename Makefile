@@ -49,7 +49,7 @@ format: $(VENV)/.ready
 	$(BIN)/ruff check --fix .
 
 docs: $(VENV)/.ready
-	$(BIN)/python -m tests.support.job_options_page
+	$(BIN)/python -m tests.support.pages.job_options_page
 	$(BIN)/python -m tests.support.threats.pages
 
 bench: $(VENV)/.ready

@@ -12,10 +12,11 @@ import click
 from pit_protocol import __version__
 from pit_protocol.problem import Problem
 from pit_protocol.system.retention_clock import RetentionClock
-from pit_server import install as service
-from pit_server import local_setup, tls
+from pit_server import tls
+from pit_server.admin import install as service
+from pit_server.admin import local_setup
+from pit_server.admin.local_setup import LocalSetup
 from pit_server.app import open_for_command
-from pit_server.local_setup import LocalSetup
 from pit_server.services import audit
 from pit_server.settings import Settings, for_one_user, load
 from pit_server.store.data_root import DataRoot
@@ -159,7 +160,7 @@ def backup(home: Path, file: Path) -> None:
 
     Example: pit-head backup --home /srv/pit /backup/pit.tar
     """
-    from pit_server.backup.backup import make
+    from pit_server.admin.backup.backup import make
 
     make(_settings(home), file.absolute())
     click.echo(f"{file} has the database, settings and keys of {home}; copy the data root after it")
@@ -174,7 +175,7 @@ def restore(home: Path, file: Path, force: bool) -> None:
 
     Example: pit-head restore --home /srv/pit /backup/pit.tar
     """
-    from pit_server.backup.restore import restore as restore_backup
+    from pit_server.admin.backup.restore import restore as restore_backup
 
     manifest, settings = restore_backup(home.absolute(), file.absolute(), force=force)
     made = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(manifest.made_at))

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support import console_blocks
 from tests.support.clusters.local import PIT
-from tests.support.console_blocks import Command
+from tests.support.pages.console_blocks import Command
 
 ROOT = Path(__file__).parents[2]
 WITHIN_S = 280.0

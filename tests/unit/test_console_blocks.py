@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.console_blocks import fits, parse
+from tests.support.pages.console_blocks import fits, parse
 
 DOCUMENT = """
 ```console

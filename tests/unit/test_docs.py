@@ -31,7 +31,7 @@ from pit_server.services.nodes import properties as node_properties
 from pit_server.services.users import accounts, groups
 from pit_server.services.users.permissions import PERMISSIONS, Relation
 from pit_server.store.data_root import relative_paths
-from tests.support import job_options_page
+from tests.support.pages import job_options_page
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"

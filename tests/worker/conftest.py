@@ -12,7 +12,7 @@ import pytest
 
 from pit_protocol.system.procfs import read_stat
 from pit_worker.runtime import cgroup, process_tree
-from tests.support.certificate_files import Certificate, make_certificate
+from tests.support.servers.certificate_files import Certificate, make_certificate
 from tests.support.stubs.worker_head import StubHead
 
 T = TypeVar("T")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from pit_server.admin.backup import backup
+from pit_server.admin.backup.restore import restore
 from pit_server.app import create_app, create_head, take_over
-from pit_server.backup import backup
-from pit_server.backup.restore import restore
 from pit_server.context import Head
 from pit_server.settings import Settings
 from tests.support.clusters.head import Person, Worker

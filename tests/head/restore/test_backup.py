@@ -9,7 +9,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from pit_protocol.problem import Problem
-from pit_server.backup.restore import restore
+from pit_server.admin.backup.restore import restore
 from pit_server.cli import cli
 from pit_server.context import Head
 from pit_server.db import lock

@@ -26,7 +26,7 @@ from pit_protocol.messages.beat import (
 from pit_protocol.states import KilledBy, ProcessState
 from pit_protocol.version_check import HEADER
 from pit_protocol.wire import from_json, to_json
-from tests.support.certificate_files import Certificate
+from tests.support.servers.certificate_files import Certificate
 
 Key = tuple[int, int]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pit_worker.__main__ import main
-from tests.support.certificate_files import Certificate, make_certificate
+from tests.support.servers.certificate_files import Certificate, make_certificate
 from tests.support.stubs.worker_head import StubHead
 from tests.worker.conftest import PYTHON_ENVIRON, Eventually, Workers
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from pit_protocol import __version__
 from pit_protocol.atomic_file import sync_directory
 from pit_protocol.problem import Problem
-from pit_server.backup.manifest import DATABASE, FORMAT, HOME, HOME_FILES, MANIFEST, Manifest, hash_file
+from pit_server.admin.backup.manifest import DATABASE, FORMAT, HOME, HOME_FILES, MANIFEST, Manifest, hash_file
 from pit_server.db import dump
 from pit_server.settings import Settings
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pit_protocol.job_options import OPTIONS, Option
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "job-options.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "job-options.md"
 INTRODUCTION = """# Job options
 
 The options that `pit run` takes for a job. `pit show job:N` and `pit diff N M` show them, `--json`

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pit_protocol.problem import Problem
-from pit_server.backup.manifest import DATABASE, HOME, HOME_FILES, MANIFEST, Manifest, hash_file, parse
+from pit_server.admin.backup.manifest import DATABASE, HOME, HOME_FILES, MANIFEST, Manifest, hash_file, parse
 from pit_server.db import dump, lock, migrate
 from pit_server.settings import Settings, load
 
