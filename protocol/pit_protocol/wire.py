@@ -6,6 +6,7 @@ what the head says to a client, which may be older: unknown fields are ignored.
 
 import json
 import re
+import threading
 import types
 from enum import Enum
 from functools import cache
@@ -19,6 +20,9 @@ from pit_protocol.problem import Problem
 T = TypeVar("T")
 MAX_NUMBER = 2**53  # beyond it, JSON readers disagree about what a number is
 SECRET = Meta(extra={"secret": True})  # a field that must not reach a log
+
+_known: set[Any] = set()  # types that msgspec has analysed
+_analysing = threading.Lock()
 
 Int = Annotated[int, Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
 Float = Annotated[float, Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
@@ -50,6 +54,7 @@ def to_json(value: Any) -> Any:
 
 def from_json(kind: type[T], body: Any) -> T:
     """Build a `kind` from plain JSON; raise a Problem that names the field which does not fit."""
+    _analyse(kind)
     try:
         return msgspec.convert(body, kind)
     except msgspec.ValidationError as error:
@@ -67,12 +72,21 @@ def encode(value: Any) -> bytes:
 
 def decode(kind: type[T], body: bytes) -> T:
     """Build a `kind` from JSON text; raise a Problem that names the field which does not fit."""
+    _analyse(kind)
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
         raise _problem(kind, str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Problem("bad_json", "the body is not JSON", status=422) from None
+
+
+def _analyse(kind: Any) -> None:
+    """Let msgspec analyse a type before its first use: if two threads did so at once, it would crash."""
+    if kind not in _known:
+        with _analysing:
+            msgspec.json.Decoder(kind)
+            _known.add(kind)
 
 
 @cache

@@ -1,6 +1,8 @@
 """Messages are checked field by field."""
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -134,3 +136,39 @@ def test_any_input_gives_a_message_or_a_problem(body: dict[str, Any]) -> None:
         assert isinstance(from_json(Small, body), Small)
     except Problem as problem:
         assert problem.status == 422
+
+
+# The type of a field is found out at the first decoding, here while another thread decodes, too.
+DECODE_TWICE_AT_ONCE = """
+import threading
+from pit_protocol.wire import Message, decode
+
+begun, over = threading.Event(), threading.Event()
+
+def find_type():
+    begun.set()
+    over.wait(0.3)
+    return int
+
+class Inner(Message, frozen=True):
+    number: "find_type()"
+
+class Outer(Message, frozen=True):
+    inner: Inner
+
+def read():
+    assert decode(Outer, b'{"inner": {"number": 1}}').inner.number == 1
+
+first = threading.Thread(target=read)
+first.start()
+begun.wait()
+read()
+over.set()
+first.join()
+"""
+
+
+def test_two_threads_decode_the_first_message_of_a_kind() -> None:
+    """In a process of its own, because msgspec crashed."""
+    done = subprocess.run([sys.executable, "-c", DECODE_TWICE_AT_ONCE], capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"")
