@@ -14,7 +14,6 @@ from pit_worker.spool.environment import NodeFault, StartRefused
 INSIDE = PurePosixPath("/pit")  # of a container
 VENVS = "venvs"
 OF_JOB = ("SRC_DIR", "KEEP_DIR", "RESULT_FILE")  # below JOB_DIR, so not mounted separately
-MOUNTS = Path("/proc/self/mountinfo")
 
 
 @dataclass(frozen=True)
@@ -27,8 +26,13 @@ class Bind:
     identity: tuple[int, int]  # device and inode, when it was checked
 
 
-def find_binds(root: Path, spec: ProcessSpec, inside: PurePosixPath = INSIDE) -> tuple[Bind, ...]:
-    """All directories to mount; raises StartRefused for one that is missing or leads elsewhere."""
+def find_binds(
+    root: Path, spec: ProcessSpec, inside: PurePosixPath = INSIDE, mounted_by: int | None = None
+) -> tuple[Bind, ...]:
+    """All directories to mount; raises StartRefused for one that is missing or leads elsewhere.
+
+    `mounted_by` is the process that mounts them; None: this one.
+    """
     if not root.is_dir():
         raise NodeFault(f"the data root {root} is not there on this node")
     binds = []
@@ -37,7 +41,7 @@ def find_binds(root: Path, spec: ProcessSpec, inside: PurePosixPath = INSIDE) ->
             continue
         relative = PurePosixPath(spec.paths[name])
         bind = Bind(root / relative, target, name == "SHARED_DIR", _identify(root, name, relative))
-        binds += [bind, *(_list_below(bind) if bind.read_only else ())]
+        binds += [bind, *(_list_below(bind, mounted_by) if bind.read_only else ())]
     return tuple(binds)
 
 
@@ -111,12 +115,16 @@ def _identify(root: Path, name: str, relative: PurePosixPath) -> tuple[int, int]
     return stat.st_dev, stat.st_ino
 
 
-def _list_below(bind: Bind) -> list[Bind]:
+def _list_below(bind: Bind, mounted_by: int | None) -> list[Bind]:
     """What is mounted below a read-only directory: it would stay writable if not mounted separately."""
-    places = {_unescape(line.split()[4]) for line in MOUNTS.read_text().splitlines()}
+    # This process may have a mount namespace of its own, in which later mounts of the machine are missing.
+    process = Path("/proc", str(mounted_by or "self"))
+    if not os.access(process / "root/.", os.R_OK):
+        process = Path("/proc/self")  # a worker that is not root
+    places = {_unescape(line.split()[4]) for line in (process / "mountinfo").read_text().splitlines()}
     below = []
     for place in sorted(place for place in places if bind.source in place.parents):
-        stat = place.stat()
+        stat = Path(f"{process}/root{place}").stat()
         target = bind.target / place.relative_to(bind.source)
         below.append(Bind(place, target, True, (stat.st_dev, stat.st_ino)))
     return below

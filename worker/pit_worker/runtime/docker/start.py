@@ -17,6 +17,7 @@ from pit_worker.runtime.docker.engine import (
     NameTaken,
     NotFound,
 )
+from pit_worker.runtime.docker.exit_status import find_engine
 from pit_worker.runtime.docker.network.networks import Networks, explain_missing
 from pit_worker.runtime.docker.output_writer import OutputWriters
 from pit_worker.runtime.docker.spec import arguments, container_name, is_own, labels, network_name
@@ -69,7 +70,8 @@ class ContainerStart:
             return existing
         if spec is None or entry.is_claimed():
             raise StartRefused("it must not be started")
-        binds = find_binds(Path(entry.intent.data_root), spec)
+        engine = find_engine()
+        binds = find_binds(Path(entry.intent.data_root), spec, mounted_by=engine and engine.pid)
         if spec.venv:
             place = self._venvs.make_user_dir(entry.intent.cluster, spec.venv, spec.account)
             binds += (bind_venvs(place),)
