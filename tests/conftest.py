@@ -15,10 +15,9 @@ LONGEST = ("docker", "e2e", "worker", "head", "client", "unit")
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks for the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep a file's tests together, because they share fixtures; and all that use the one engine."""
+    """Keep a file's tests together, because they share fixtures."""
     for item in items:
-        shared = "docker" if "docker" in item.path.parts else item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group(shared))
+        item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
     items.sort(key=_rank)  # stable: a file's tests keep their order
 
 

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from pit_protocol.messages.beat import PRIVATE, Account, Container, Order, OrderAction, ProcessSpec, Pull
 from pit_worker.runtime.docker.network.firewall import Firewall, bridge_name
 from tests.support.requirements import lack
+from tests.support.servers.docker_engine import OwnEngine
 from tests.support.stubs.worker_head import StubHead, a_spec
 from tests.worker.conftest import PYTHON_ENVIRON, Workers, data_root, eventually, head  # noqa: F401
 
@@ -125,7 +126,7 @@ class Containers(Workers):
         return told.stdout.splitlines()
 
     def name(self, process: int, attempt: int = 1) -> str:
-        return f"pit-{self.head.cluster}-{process}-{attempt}"
+        return "pit-{}-{}-{}".format(self.head.cluster, *self.head.key(process, attempt))
 
     def inspect(self, process: int) -> dict[str, Any]:
         found: dict[str, Any] = self.client.api.inspect_container(self.name(process))
@@ -138,22 +139,38 @@ class Containers(Workers):
         networks = self.client.api.networks(filters=own)
         return [each["Names"][0] for each in containers] + [each["Name"] for each in networks]
 
+    def settle(self) -> None:
+        """End what a test has left, until this worker is as good as new."""
+        self.head.stop_all()
+        deadline = time.monotonic() + 60
+        while (left := [*self.left(), *self.entries()]) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert left == []
+        self.head.begin_next_test()
+
+    def entries(self) -> list[str]:
+        """The processes that the worker knows."""
+        return [path.name for path in self.spool.glob("[0-9]*")]
+
     def close(self) -> None:
         super().close()
         Firewall(self.spool).remove()
         own = {"label": f"pit.cluster={self.head.cluster}"}
-        deadline, quiet_at = time.monotonic() + 20, time.monotonic() + 0.5
         # The engine may still be working on the killed worker's last request, such as a creation.
-        while time.monotonic() < deadline and (self.left() or time.monotonic() < quiet_at):
-            if self.left():
-                quiet_at = time.monotonic() + 0.5
+        quiet_s = 0.5 if {*self.head.orders} - {*self.head.ends} else 0.0
+        deadline, quiet_at = time.monotonic() + 20, time.monotonic() + quiet_s
+        while (left := self.left()) or time.monotonic() < quiet_at:
+            if time.monotonic() > deadline:
+                break
+            if left:
+                quiet_at = time.monotonic() + quiet_s
             for each in self.client.api.containers(all=True, filters=own):
                 with suppress(docker.errors.APIError):
                     self.client.api.remove_container(each["Id"], v=True, force=True)
             for each in self.client.api.networks(filters=own):
                 with suppress(docker.errors.APIError):
                     self.client.api.remove_network(each["Id"])
-        assert self.left() == []
+        assert left == []
 
 
 @pytest.fixture
@@ -174,4 +191,31 @@ def containers(
 ) -> Iterator[Containers]:
     containers = Containers(head, tmp_path, engine, image)
     yield containers
+    containers.close()
+
+
+@pytest.fixture
+def own(request: pytest.FixtureRequest, tree: Path) -> Iterator[OwnEngine]:
+    options, gpus = getattr(request, "param", ((), False))
+    engine = OwnEngine(*options, gpus=gpus)
+    try:
+        add_image(engine.client, tree, "pit-test:1")
+        yield engine
+    finally:
+        engine.close()
+
+
+@pytest.fixture
+def theirs(
+    own: OwnEngine,
+    head: StubHead,  # noqa: F811
+    tmp_path: Path,
+    own_root: Path,
+) -> Iterator[Containers]:
+    """Workers on the engine of the test's own."""
+    containers = Containers(head, tmp_path, own.client, "pit-test:1")
+    containers.environ["DOCKER_HOST"] = own.host
+    yield containers
+    own.thaw()
+    containers.client = own.client
     containers.close()

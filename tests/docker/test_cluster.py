@@ -1,6 +1,5 @@
 """The whole system: a head, a node that runs containers, and users with the installed `pit`."""
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,11 +11,8 @@ from tests.docker.conftest import add_image, make_tree
 from tests.support.clusters.lab import PASSWORD, Lab, Person
 from tests.support.clusters.local import eventually
 from tests.support.mounts import BOUND, REMOTE, need_mounts
-from tests.support.nvml.fake import FakeGpu, FakeNvml
 from tests.support.requirements import lack
-from tests.support.servers.docker_engine import OwnEngine
 
-GPUS = [FakeGpu(f"GPU-{index}", model="GeForce GTX 1070", busy_percent=50) for index in range(2)]
 # The other one may not have started yet; and the first one stays until both are done.
 PING = """
 eval other=\\$HOST_GROUP0_PROCESS$((1 - PROCESS_INDEX))
@@ -52,12 +48,6 @@ def node(lab: Lab, root: Person, **settings: str) -> None:
     eventually(lambda: root.json("show", "node:n0")["state"] == "online")
 
 
-@pytest.fixture
-def lab(tmp_path: Path, image: str, engine: docker.DockerClient) -> Iterator[Lab]:
-    with a_lab(tmp_path, image, engine) as lab:
-        yield lab
-
-
 @contextmanager
 def a_lab(place: Path, image: str, engine: docker.DockerClient) -> Iterator[Lab]:
     """One that leaves no containers and no mounts behind."""
@@ -73,11 +63,6 @@ def _containers(engine: docker.DockerClient, lab: Lab) -> list[str]:
     """Those of this lab's workers; other tests may use the engine at the same time."""
     found = engine.api.containers(all=True, filters={"label": "pit.spool"})
     return [each["Id"] for each in found if each["Labels"]["pit.spool"].startswith(f"{lab.place}/")]
-
-
-@pytest.fixture
-def root(lab: Lab) -> Person:
-    return first_admin(lab)
 
 
 @pytest.fixture(scope="module", params=[BOUND, REMOTE])
@@ -96,12 +81,16 @@ def boss(
         yield root
 
 
+@pytest.fixture(scope="module")
+def anna(boss: Person) -> Person:
+    return user(boss, "anna")
+
+
 IN_ONE = pytest.mark.parametrize("boss", [BOUND], indirect=True)
 
 
-def test_processes_in_containers_meet_and_leave_files_of_their_user(boss: Person) -> None:
+def test_processes_in_containers_meet_and_leave_files_of_their_user(boss: Person, anna: Person) -> None:
     root, lab = boss, boss.lab
-    anna = user(root, "anna")
     root.ok("add", "group:students")
     root.ok("add-group", "user:anna", "students")
     command = """
@@ -145,9 +134,9 @@ def test_processes_ping_each_other_by_name(boss: Person, tmp_path: Path, engine:
         eventually(lambda: engine.images.remove(name, force=True) or True)
 
 
-def test_another_users_files_are_not_visible(boss: Person) -> None:
-    carla, berta = user(boss, "carla"), user(boss, "berta")
-    carla.ok("run", "secret", "[]", "-l", "-d", 'echo secret >"$USER_DIR/s"; echo secret >"$KEEP_DIR/s"')
+def test_another_users_files_are_not_visible(boss: Person, anna: Person) -> None:
+    berta = user(boss, "berta")
+    anna.ok("run", "secret", "[]", "-l", "-d", 'echo secret >"$USER_DIR/s"; echo secret >"$KEEP_DIR/s"')
     log = berta.pit(
         "run",
         "thief",
@@ -165,73 +154,3 @@ def test_a_missing_image_fails_the_job_with_a_sentence(boss: Person) -> None:
     result = boss.pit("run", "x", "[]", "-l", "--image", "nowhere/none:1", "-d", "true")
     assert result.code == 3
     assert "nowhere/none:1" in result.out
-
-
-def test_a_container_is_adopted_after_its_worker_was_killed(lab: Lab, root: Person) -> None:
-    config = lab.join(root.ok("add", "node:n0"), "n0")
-    worker = lab.start_worker(config, PIT_WORKER_RUNTIME="docker")
-    eventually(lambda: root.json("show", "node:n0")["state"] == "online")
-    number = str(root.run("for i in 1 2 3 4 5 6 7 8; do echo line $i; sleep 0.3; done; exit 3"))
-    eventually(lambda: "line 2" in root.ok("log", number, "--no-follow"))
-    lab.kill(worker)
-    lab.start_worker(config, PIT_WORKER_RUNTIME="docker")
-    assert root.pit("wait", number).code == 3
-    lines = root.ok("log", number, "--process", "0.0").splitlines()
-    assert [line.split("] ")[-1] for line in lines] == [f"line {i}" for i in range(1, 9)]
-    assert [p["exit_code"] for p in root.json("show", number)["processes"]] == [3]
-
-
-@pytest.mark.threat("F12")
-def test_a_job_whose_node_is_dead_and_cut_off_ends_there_and_is_lost(
-    tmp_path: Path, image: str, engine: docker.DockerClient
-) -> None:
-    times = {"PIT_HEAD_HOLD_S": "0.5", "PIT_HEAD_LOST_AFTER_S": "3"}
-    lab = Lab(tmp_path, PIT_HEAD_IMAGE=image, PIT_HEAD_PULL="never", **times)
-    try:
-        lab.start_head()
-        root = first_admin(lab)
-        config = lab.join(root.ok("add", "node:n0"), "n0")
-        worker = lab.start_worker(config, PIT_WORKER_RUNTIME="docker")
-        eventually(lambda: root.json("show", "node:n0")["state"] == "online")
-        number = str(root.run("echo under way; while :; do sleep 0.1; done"))
-        eventually(lambda: "under way" in root.ok("log", number, "--no-follow"))
-        lab.kill(worker)
-        own = {"label": f"pit.spool={lab.place}/spool-etc-n0", "status": "exited"}
-        eventually(lambda: engine.api.containers(all=True, filters=own))
-        lab.start_worker(config, PIT_WORKER_RUNTIME="docker")
-        assert root.pit("wait", number).code == 3
-        job = root.json("show", number)
-        assert (job["outcome"], [p["killed_by"] for p in job["processes"]]) == ("lost", ["lease"])
-        assert "had no contact with the head for 2 s" in job["reason"]
-    finally:
-        lab.close()
-
-
-def test_gpus_are_given_by_uuid_and_their_usage_is_shown(tmp_path: Path) -> None:
-    engine = OwnEngine(gpus=True)
-    nvml = FakeNvml(tmp_path / "nvml", GPUS)
-    tree = make_tree(tmp_path / "tree")
-    add_image(engine.client, tree, "gpu-test:1")
-    lab = Lab(tmp_path, PIT_HEAD_IMAGE="gpu-test:1", PIT_HEAD_PULL="never")
-    try:
-        lab.start_head()
-        root = first_admin(lab)
-        node(lab, root, DOCKER_HOST=engine.host, **nvml.environ)
-        shown = root.ok("show", "node:n0")
-        assert '0: "GeForce GTX 1070" aka "gtx1070" (cuda 0)' in shown
-        env = "env | grep NVIDIA_VISIBLE_DEVICES; sleep 2"
-        both = root.ok("run", "First light", "[2:gtx1070]", "-l", "-d", env)
-        assert "NVIDIA_VISIBLE_DEVICES=GPU-0,GPU-1" in both
-        each = root.ok("run", "Second light", "2:[gtx1070]", "-l", "-d", env)
-        assert "NVIDIA_VISIBLE_DEVICES=GPU-0" in each and "NVIDIA_VISIBLE_DEVICES=GPU-1" in each
-        none = root.ok("run", "No light", "[]", "-l", "-d", env)
-        assert "NVIDIA_VISIBLE_DEVICES=void" in none
-        assert root.json("show", "1")["gpu_percent"] == 50.0
-        nvml.set([])
-        eventually(lambda: "is gone" in root.ok("show", "node:n0"))
-        assert root.json("run", "waits", "[gtx1070]", "-d", "true")["state"] == "preparing"
-        eventually(lambda: root.json("show", "4")["reason"] == "needs 1 gtx1070, 0 free, 2 out of use")
-    finally:
-        lab.close()
-        engine.close()
-        shutil.rmtree(tree)

@@ -94,12 +94,16 @@ class Workers:
             cgroup.remove(group)
 
 
+def make_data_root(place: Path) -> Path:
+    root = place / "data"
+    for name in ("shared", "home/ann", "jobs/1/src", "jobs/1/keep"):
+        (root / name).mkdir(parents=True, exist_ok=True)
+    return root
+
+
 @pytest.fixture
 def data_root(tmp_path: Path) -> Path:
-    root = tmp_path / "data"
-    for name in ("shared", "home/ann", "jobs/1/src", "jobs/1/keep"):
-        (root / name).mkdir(parents=True)
-    return root
+    return make_data_root(tmp_path)
 
 
 @pytest.fixture

@@ -72,6 +72,7 @@ def test_hosts_are_names_on_one_node(a_node: Callable[..., Worker], a_placed_job
     assert (spec.env["MASTER_ADDR"], spec.container.name) == ("group0-process0", "group0-process0")
 
 
+@pytest.mark.threat("S40")
 def test_containers_on_several_nodes_without_an_overlay_are_refused(
     anna: Person, a_node: Callable[..., Worker]
 ) -> None:

@@ -9,6 +9,8 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from msgspec.structs import replace
+
 from pit_protocol import PROTOCOL
 from pit_protocol.messages.beat import (
     STALE_EPOCH,
@@ -58,6 +60,7 @@ class StubHead:
         self.drops_chunks = 0  # so many chunks are lost on the way
         self.answers: list[Orders] = []  # given instead of the true ones, once each
         self.changed = threading.Condition()
+        self._first = 0  # the number before the first process of this test
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         if certificate:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -78,10 +81,29 @@ class StubHead:
         self._server.server_close()
         self._thread.join()
 
+    def key(self, process: int, attempt: int = 1) -> Key:
+        """How the worker knows this test's process: tests count from 1, and a worker starts none twice."""
+        return self._first + process, attempt
+
+    def stop_all(self) -> None:
+        with self.changed:
+            for key in {*self.orders, *self.reports} - {*self.ends}:
+                self.orders[key] = Order(*key, OrderAction.STOP, killed_by=KilledBy.USER)
+            self.revision += 1
+            self.changed.notify_all()
+
+    def begin_next_test(self) -> None:
+        """Forget all that a test left here; its processes have ended."""
+        with self.changed:
+            self._first += 1000
+            for left in (self.spoken, self.orders, self.reports, self.ends, self.logs):
+                left.clear()
+
     def order(self, *orders: Order) -> None:
         with self.changed:
             for order in orders:
-                self.orders[order.process, order.attempt] = order
+                process, attempt = key = self.key(order.process, order.attempt)
+                self.orders[key] = replace(order, process=process, attempt=attempt)
             self.revision += 1
             self.changed.notify_all()
 
@@ -92,14 +114,14 @@ class StubHead:
         self.order(Order(process, attempt, OrderAction.STOP, killed_by=killed_by))
 
     def log(self, process: int, attempt: int = 1) -> str:
-        return bytes(self.logs.get((process, attempt), b"")).decode()
+        return bytes(self.logs.get(self.key(process, attempt), b"")).decode()
 
     def state(self, process: int, attempt: int = 1) -> ProcessState | None:
-        report = self.reports.get((process, attempt))
+        report = self.reports.get(self.key(process, attempt))
         return report.state if report else None
 
     def end(self, process: int, attempt: int = 1) -> Report | None:
-        return self.ends.get((process, attempt))
+        return self.ends.get(self.key(process, attempt))
 
     def greet(self, hello: Hello) -> Welcome:
         with self.changed:

@@ -15,11 +15,6 @@ from tests.support.stubs.worker_head import StubHead
 from tests.worker.conftest import Eventually
 
 
-@pytest.fixture(autouse=True)
-def worker(containers: Containers) -> None:
-    containers.start()
-
-
 @pytest.fixture
 def hostile(engine: docker.DockerClient, tree: Path) -> Iterator[str]:
     name = f"pit-test-{uuid.uuid4().hex[:8]}:hostile"
@@ -122,7 +117,7 @@ def test_reading_all_files_does_not_block_on_the_output_pipe(
 
 @pytest.mark.threat("S41")
 def test_a_fork_bomb_stays_inside(head: StubHead, containers: Containers, eventually: Eventually):
-    containers.run(1, "bomb() { bomb | bomb & }; bomb; sleep 2; echo alive", pids=40)
+    containers.run(1, "bomb() { bomb | bomb & }; bomb; sleep 0.5; echo alive", pids=40)
     beats = len(head.spoken)
     end = eventually(lambda: head.end(1))
     assert "fork" in head.log(1)
@@ -168,7 +163,7 @@ def test_limits_are_those_of_the_request(
 def test_a_process_without_its_share_of_a_core_takes_longer(
     head: StubHead, containers: Containers, eventually: Eventually
 ):
-    work = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; cat /sys/fs/cgroup/cpu/cpu.stat 2>/dev/null" \
+    work = "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done; cat /sys/fs/cgroup/cpu/cpu.stat 2>/dev/null" \
            " || cat /sys/fs/cgroup/cpu.stat"  # fmt: skip
     containers.run(1, work, cpus=0.2)
     eventually(lambda: head.end(1), 60)

@@ -1,6 +1,5 @@
 """Processes of one job reach each other by name, those of another job do not."""
 
-import random
 from ipaddress import IPv4Network
 from pathlib import Path
 
@@ -9,20 +8,12 @@ import pytest
 from pit_protocol.messages.beat import HOST, Order, OrderAction
 from pit_protocol.states import KilledBy
 from tests.docker.conftest import Containers
+from tests.docker.one_worker.conftest import POOL
 from tests.support.stubs.worker_head import StubHead
 from tests.worker.conftest import Eventually
 
 # Two that meet: each answers until both have found the other.
 SERVE = "until [ -e $JOB_DIR/go ]; do sleep 0.05; done"
-
-
-# Other test runs on this machine use other ones.
-POOL = f"10.214.{random.randrange(256)}.0/25"
-
-
-@pytest.fixture(autouse=True)
-def worker(containers: Containers) -> None:
-    containers.start(PIT_WORKER_NETWORK_POOL=POOL)
 
 
 def test_processes_of_one_job_reach_each_other_by_name(
@@ -55,7 +46,7 @@ def test_another_jobs_process_is_not_reached_by_name_or_address(
     eventually(lambda: head.log(1), 20)
     networks = containers.inspect(1)["NetworkSettings"]["Networks"]
     address = networks[f"pit-{head.cluster}-1-1"]["IPAddress"]
-    reach = f"echo | nc -w 2 {address} 7000 || echo refused; nslookup host1 >/dev/null 2>&1 || echo unknown"
+    reach = f"echo | nc -w 1 {address} 7000 || echo refused; nslookup host1 >/dev/null 2>&1 || echo unknown"
     containers.run(2, reach, name="host1", job=2)
     eventually(lambda: head.end(2))
     assert head.log(2).replace("nc: timed out\n", "").splitlines()[0] == "refused"
@@ -86,6 +77,7 @@ def test_a_network_created_by_an_admin_is_joined_by_name(
     (own_root / "jobs/1/go").touch()
     eventually(lambda: head.end(1))
     eventually(lambda: containers.left() == [name])
+    containers.client.api.remove_network(name)
 
 
 def test_a_missing_network_is_named(head: StubHead, containers: Containers, eventually: Eventually):

@@ -1,6 +1,5 @@
-"""The engine itself is killed, frozen, or has GPUs."""
+"""The engine itself is killed or frozen, or gets the toolkit for GPUs."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from pit_protocol.messages.beat import HOST, Trouble
 from pit_protocol.states import KilledBy, ProcessState
 from pit_worker.runtime.docker.engine_watch import AWAY, NO_TOOLKIT
-from tests.docker.conftest import Containers, add_image
+from tests.docker.conftest import Containers
 from tests.support.nvml.fake import FakeGpu, FakeNvml
 from tests.support.servers.docker_engine import OwnEngine
 from tests.support.stubs.worker_head import StubHead
@@ -17,28 +16,6 @@ from tests.worker.conftest import Eventually
 COUNT = 'i=0; until [ -e "$JOB_DIR/go" ]; do echo line $((i++)); sleep 0.01; done; echo last $i; exit 6'
 
 FAST = {"PIT_WATCH_SPEEDUP": "20"}  # half a second of silence, and the engine counts as away
-
-
-@pytest.fixture
-def own(request: pytest.FixtureRequest, tree: Path) -> Iterator[OwnEngine]:
-    options, gpus = getattr(request, "param", ((), False))
-    engine = OwnEngine(*options, gpus=gpus)
-    try:
-        add_image(engine.client, tree, "pit-test:1")
-        yield engine
-    finally:
-        engine.close()
-
-
-@pytest.fixture
-def theirs(own: OwnEngine, head: StubHead, tmp_path: Path, own_root: Path) -> Iterator[Containers]:
-    """Workers on the engine of the test's own."""
-    containers = Containers(head, tmp_path, own.client, "pit-test:1")
-    containers.environ["DOCKER_HOST"] = own.host
-    yield containers
-    own.thaw()
-    containers.client = own.client
-    containers.close()
 
 
 @pytest.mark.parametrize("own", [(("--live-restore",), False)], indirect=True)
@@ -105,21 +82,6 @@ def test_a_frozen_engine_delays_neither_beats_nor_signals(
     eventually(lambda: head.spoken[-1].trouble == "")
     assert eventually(lambda: head.end(1)).exit_code == 3
     assert eventually(lambda: head.end(2)).exit_code == 0
-
-
-@pytest.mark.parametrize("own", [((), True)], indirect=True)
-@pytest.mark.threat("S38", "S39")
-def test_a_process_sees_the_gpus_it_was_given_and_no_others(
-    head: StubHead, theirs: Containers, own: OwnEngine, eventually: Eventually
-):
-    theirs.start()
-    show = "echo $NVIDIA_VISIBLE_DEVICES $NVIDIA_DRIVER_CAPABILITIES $CUDA_DEVICE_ORDER"
-    env = {"NVIDIA_VISIBLE_DEVICES": "all"}
-    theirs.run(1, show, units=("GPU-abc", "GPU-def"), env=env, network=HOST, name="")
-    theirs.run(2, show, env=env, network=HOST, name="")
-    eventually(lambda: head.end(1) and head.end(2))
-    assert head.log(1) == "GPU-abc,GPU-def compute,utility PCI_BUS_ID\n"
-    assert head.log(2) == "void PCI_BUS_ID\n"
 
 
 def test_gpus_are_not_offered_while_the_engine_has_no_toolkit(

@@ -51,7 +51,6 @@ def test_it_is_built_once_as_the_user_and_found_by_the_next_container(
     source = data_root / "jobs/1/src"
     make_wheel(source / "wheels", "coal")
     (source / "needs.txt").write_text("coal\n")
-    containers.start()
     command = "python -c 'import coal; print(coal.VERSION)'; echo $VIRTUAL_ENV; id -u"
     for process in (1, 2):
         containers.run(
@@ -73,7 +72,6 @@ def test_it_is_built_once_as_the_user_and_found_by_the_next_container(
 
 
 def test_an_image_without_python_is_named(head: StubHead, containers: Containers, eventually: Eventually):
-    containers.start()
     containers.run(1, "echo never", venv=Venv("needs.txt", "", "ann"))
     assert eventually(lambda: head.end(1)).exit_code == 125
     assert head.log(1) == "venv: this image has no python3\n"
