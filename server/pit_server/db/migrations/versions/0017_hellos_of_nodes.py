@@ -6,7 +6,6 @@ from alembic import op
 revision = "0017"
 down_revision = "0016"
 
-
 INTEGER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
