@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import console_blocks
 from tests.support.clusters.local import PIT
+from tests.support.pages import console_blocks
 from tests.support.pages.console_blocks import Command
 
 ROOT = Path(__file__).parents[2]
