@@ -27,12 +27,12 @@ def a_cluster(
     url = str(request.getfixturevalue("postgres_url")) if is_postgres else ""
     made: list[Cluster] = []
 
-    def build(*names: str, home: Path | None = None, database_url: str = url) -> Cluster:
+    def build(*names: str, home: Path | None = None, database_url: str = url, **more: str) -> Cluster:
         home = home or tmp_path / "head"
         home.mkdir(mode=0o700, exist_ok=True)
         if not database_url:
             shutil.copyfile(sqlite_template, home / "pit.db")
-        made.append(Cluster(tmp_path, home, database_url, names or ("n0",)))
+        made.append(Cluster(tmp_path, home, database_url, names or ("n0",), **more))
         return made[-1]
 
     yield build

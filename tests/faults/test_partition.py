@@ -1,5 +1,6 @@
 """The network between node and head fails: nothing is done twice, and what cannot be known is not guessed."""
 
+import subprocess
 from collections.abc import Callable
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from pit_worker.spool.lease import since_boot
 from tests.support.clusters.local import eventually
 from tests.support.faults.cluster import Cluster, Node
+from tests.support.netns import Wires
 
 LOST_AFTER_S = 2.0
 
@@ -107,6 +109,26 @@ def test_a_job_starts_and_ends_once_though_answers_are_cut_off(cluster: Cluster)
 def slow_down(node: Node) -> None:
     node.proxy.up.bytes_per_s = node.proxy.down.bytes_per_s = 125_000  # 1 Mbit/s
     node.proxy.up.delay_s = node.proxy.down.delay_s = 0.2
+
+
+@pytest.mark.threat("F19")
+def test_nothing_is_lost_though_a_third_of_all_packets_is(a_cluster: Callable[..., Cluster]) -> None:
+    wires = Wires(1)
+    try:
+        (machine,) = wires.machines
+        cluster = a_cluster("n0", host=wires.head)
+        cluster.nodes["n0"].inside = machine.inside
+        cluster.start()
+        loss = ("-m", "statistic", "--mode", "random", "--probability", "0.3", "-j", "DROP")
+        subprocess.run([*machine.inside, "iptables", "-A", "INPUT", *loss], check=True)
+        numbers = [cluster.submit(cluster.ledger.script(lines=40)) for _ in range(3)]
+        for number in numbers:
+            assert cluster.await_end(number, 120)["outcome"] == "succeeded"
+        subprocess.run([*machine.inside, "iptables", "-F", "INPUT"], check=True)
+        cluster.finish()
+        cluster.close()
+    finally:
+        wires.close()
 
 
 @pytest.mark.threat("F19")

@@ -132,6 +132,7 @@ def peak(call: Callable[[], Any]) -> float:
     [(b"\0" * 16_000 + b"\n", "tail=10000"), (b"\n", "")],
     ids=["NULs", "empty lines"],
 )
+@pytest.mark.threat("F32", "S53")
 def test_a_batch_of_a_log_takes_little_memory_whatever_is_in_it(
     stream: Callable[..., int], anna: Person, line: bytes, query: str
 ) -> None:
@@ -166,6 +167,7 @@ def test_a_line_rewritten_very_often_comes_in_bounded_steps(
 
 
 @ONE_DATABASE
+@pytest.mark.threat("F32")
 def test_a_log_is_not_read_for_a_client_that_is_gone(
     ask_always: None, stream: Callable[..., int], anna: Person
 ) -> None:

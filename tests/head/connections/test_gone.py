@@ -65,6 +65,7 @@ def is_free(head: RealHead) -> bool:
 
 
 @pytest.mark.parametrize("query", ["sha256", "tar=gz"])
+@pytest.mark.threat("F32")
 def test_what_a_client_waited_for_ends_when_it_leaves(head: RealHead, query: str) -> None:
     with ExitStack() as stack:
         for _ in range(2):

@@ -21,6 +21,7 @@ def test_the_user_with_the_fewest_jobs_under_way_is_next() -> None:
 
 
 @ONE_DATABASE
+@pytest.mark.threat("F39", "S32")
 def test_a_user_whose_jobs_hang_does_not_stop_the_others(
     head: Head,
     anna: Person,

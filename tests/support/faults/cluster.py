@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from tests.support.faults.proxy import ChaosProxy
 
 ROOT = Path(__file__).parents[3]
 OWNER = "anna"
+LOOPBACK = "127.0.0.1"
 # So short that nothing waits for a clock longer than it must.
 IMPATIENT = {
     "PIT_HEAD_HOLD_S": "0.5",
@@ -46,7 +48,8 @@ class Node:
     def __init__(self, cluster: "Cluster", name: str, token: str) -> None:
         self.name = name
         self.spool = cluster.place / f"spool-{name}"
-        self.proxy = ChaosProxy(("127.0.0.1", cluster.port))
+        self.proxy = ChaosProxy((cluster.host, cluster.port))
+        self.inside: Sequence[str] = ()  # the command that leads to where the machine is, if that is not here
         self.environ: dict[str, str] = {}  # of its worker
         self.worker: subprocess.Popen[bytes] | None = None
         self._cluster = cluster
@@ -55,16 +58,14 @@ class Node:
         self._token_file.chmod(0o600)
 
     def start(self, **environ: str) -> subprocess.Popen[bytes]:
-        arguments = [
-            "--url",
-            self.proxy.url,
-            "--token-file",
-            str(self._token_file),
-            "--spool",
-            str(self.spool),
-        ]
-        command = ["-m", "pit_worker", "run", *arguments, "--address", self.name]
-        self.worker = self._cluster.run_python(command, {**AS_WORKER, **self.environ, **environ})
+        command = ["-m", "pit_worker", "run", "--address", self.name, "--spool", str(self.spool)]
+        command += ["--token-file", str(self._token_file)]
+        if self.inside:  # a machine of its own has a real wire, and does not reach the proxy
+            command += ["--url", self._cluster.url, "--ca-file", str(self._cluster.certificate)]
+        else:
+            command += ["--url", self.proxy.url]
+        env = {**AS_WORKER, **self.environ, **environ}
+        self.worker = self._cluster.run_python(command, env, self.inside)
         return self.worker
 
     def kill(self) -> None:
@@ -94,14 +95,20 @@ class Node:
 
 class Cluster:
     def __init__(
-        self, place: Path, home: Path, database_url: str = "", node_names: tuple[str, ...] = ("n0",)
+        self,
+        place: Path,
+        home: Path,
+        database_url: str = "",
+        node_names: tuple[str, ...] = ("n0",),
+        host: str = LOOPBACK,
     ) -> None:
         """`home` is that of a head whose database has its tables."""
-        self.place, self.home = place, home
+        self.place, self.home, self.host = place, home, host
         with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
+            probe.bind((host, 0))
             self.port: int = probe.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.certificate = home / "certificate.pem"
+        self.url = f"{'http' if host == LOOPBACK else 'https'}://{host}:{self.port}"
         self.settings = Settings(home=home, database_url=database_url)
         self.environ = {**IMPATIENT, **({"PIT_HEAD_DATABASE_URL": database_url} if database_url else {})}
         self.ledger = Ledger(place / "ledger")
@@ -135,7 +142,7 @@ class Cluster:
     def start_head(self, crash_at: str = "", **environ: str) -> None:
         """`crash_at` is a point of `crashing_head.py`."""
         entry = ["-m", "tests.support.faults.crashing_head", crash_at] if crash_at else ["-m", "pit_server"]
-        command = [*entry, "serve", "--home", str(self.home), "--bind", f"127.0.0.1:{self.port}"]
+        command = [*entry, "serve", "--home", str(self.home), "--bind", f"{self.host}:{self.port}"]
         self.head = self.run_python(command, {**self.environ, **environ})
         eventually(lambda: self._answers() or self.head_is_gone)
 
@@ -155,7 +162,9 @@ class Cluster:
         """
         eventually(lambda: self.head_is_gone and not self._answers(), within_s)
 
-    def run_python(self, arguments: list[str], environ: dict[str, str]) -> subprocess.Popen[bytes]:
+    def run_python(
+        self, arguments: list[str], environ: dict[str, str], inside: Sequence[str] = ()
+    ) -> subprocess.Popen[bytes]:
         env = {
             "PATH": f"{PIT.parent}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             "HOME": str(self.place),
@@ -164,7 +173,7 @@ class Cluster:
         }
         with self._console.open("ab") as log:
             program = subprocess.Popen(
-                [sys.executable, *arguments],
+                [*inside, sys.executable, *arguments],
                 env=env,
                 cwd=self.place,
                 stdin=subprocess.DEVNULL,
@@ -177,16 +186,16 @@ class Cluster:
 
     def _answers(self) -> bool:
         with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+            return probe.connect_ex((self.host, self.port)) == 0
 
     def console(self) -> str:
         return self._console.read_text(errors="replace")
 
     def call(self, method: str, path: str, timeout_s: float = 30.0, **options: Any) -> requests.Response:
         headers = {"Authorization": f"Bearer {self.token}", **HEADERS}
-        return requests.request(
-            method, f"{self.url}{API_PREFIX}{path}", headers=headers, timeout=timeout_s, **options
-        )
+        verify = True if self.host == LOOPBACK else str(self.certificate)
+        url = f"{self.url}{API_PREFIX}{path}"
+        return requests.request(method, url, headers=headers, timeout=timeout_s, verify=verify, **options)
 
     def get(self, path: str) -> Any:
         answer = self.call("GET", path)

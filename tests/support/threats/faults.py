@@ -89,7 +89,4 @@ WITHOUT_TEST: dict[str, Entry] = {
     "F20": Later(
         "jobs that run again by themselves after their node was lost; today such a job ends as lost"
     ),
-    "F33": Later(
-        "fair share between users; today the queue is first come, first served (`make bench` measures it)"
-    ),
 }

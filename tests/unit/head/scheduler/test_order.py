@@ -1,5 +1,7 @@
 """The order of the queue: priority, fair share, arrival."""
 
+import pytest
+
 from pit_server.scheduler.order import Order, Usage, Waiting
 from tests.support.scheduling import a_shape
 
@@ -18,6 +20,7 @@ def test_without_usage_jobs_of_one_user_come_in_order_of_arrival() -> None:
     assert order(a_waiting(1, "anna"), a_waiting(2, "anna"), a_waiting(3, "anna")) == [1, 2, 3]
 
 
+@pytest.mark.threat("F33")
 def test_a_user_with_many_jobs_does_not_hold_up_one_with_few() -> None:
     many = [a_waiting(number, "anna") for number in range(1, 501)]
     assert order(*many, a_waiting(501, "bob")).index(501) == 1

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
+
 from pit_server.scheduler.order import Usage
 from pit_server.scheduler.plan import FULL_PASS_S, Given, plan
 from tests.support.scheduling import a_job, a_view, given, numbers, running
@@ -24,6 +26,7 @@ def after(steps: int) -> Callable[[], bool]:
     return is_over
 
 
+@pytest.mark.threat("F33")
 def test_a_pass_stops_at_its_budget_and_the_next_goes_on_there() -> None:
     jobs = [a_job(number, f"[{number}:a100]") for number in range(1, 5)]
     state = given(jobs, a_view(a100=3))
