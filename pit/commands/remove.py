@@ -22,7 +22,7 @@ from pit.ui import output, prompt
 from pit.ui.documents import RemovedEntity
 from pit.ui.plural import plural
 from pit.ui.sanitize import sanitize
-from pit_protocol.answers.files import TrashEntry
+from pit_protocol.answers.files import TrashEmptied, TrashEntry
 from pit_protocol.durations import DAY_S
 from pit_protocol.problem import Problem
 
@@ -58,7 +58,7 @@ def command(
     are removed anyway.
 
     With --purge they are deleted for good, after a question; `pit rm trash:17` does so with an entry of
-    `pit show trash`. Without a terminal, it needs --yes.
+    `pit show trash`, and `pit rm --purge trash` with all of your own. Without a terminal, it needs --yes.
 
     Processes of a node that is removed with --lost may still run there. Their jobs are marked lost; if
     the node returns, its worker stops them.
@@ -69,6 +69,8 @@ def command(
     them and asks on a terminal.
     """
     asks = not yes and prompt.is_interactive()
+    if entities == ("trash",):
+        return _empty_trash(yes, as_json)
     if files := _parse_files(entities):
         return _remove_files(files, asks, purges and _may_purge(entities, yes), as_json)
     targets = parse_entities(entities, tuple(COLLECTIONS))
@@ -107,6 +109,17 @@ def command(
                     raise
                 return _note_draining(target)
     return code
+
+
+def _empty_trash(yes: bool, as_json: bool) -> Exit:
+    _may_purge(("all your files and jobs in the trash",), yes)
+    with open_head() as head:
+        count = head.empty_trash()
+    if as_json:
+        output.show_json(TrashEmptied(count))
+    else:
+        output.show("the trash is deleted for good" if count else "nothing of yours is in the trash")
+    return Exit.DONE
 
 
 def _parse_files(words: tuple[str, ...]) -> list[RemotePath]:

@@ -9,7 +9,7 @@ import requests
 
 from pit.args.entities import Entity
 from pit.head.http_session import ANSWER_S, HeadSession
-from pit_protocol.answers.files import TrashEntry, TrashList, Upload, Usage
+from pit_protocol.answers.files import TrashEmptied, TrashEntry, TrashList, Upload, Usage
 from pit_protocol.answers.jobs import (
     DiffStat,
     JobList,
@@ -146,6 +146,10 @@ class Head(HeadSession):
     def purge(self, number: int) -> TrashEntry:
         """Delete an entry of the trash for good."""
         return self.ask(TrashEntry, "DELETE", f"/trash/{number}")
+
+    def empty_trash(self) -> int:
+        """Delete one's own files and jobs in the trash for good; returns how many entries there were."""
+        return self.ask(TrashEmptied, "DELETE", "/trash").count
 
     def remove_lost_node(self, path: str) -> list[int]:
         """Remove a node that does not come back; returns the numbers of the jobs that are lost with it."""

@@ -45,6 +45,10 @@ BOUNDS = {
     "min_free_percent": (0.0, 99.0),
     "reserve_mib": (0, 1 << 20),
     "job_days": (0, 100_000),
+    "trash_entries": (0, 1 << 40),
+    "history_jobs": (0, 1 << 40),
+    "audit_days": (0, 100_000),
+    "audit_rows": (0, 1 << 40),
     "trash_days": (0, 100_000),
     "clock_grace_days": (0.0, 100_000.0),
     "max_upload_mib": (1, 1 << 40),
@@ -122,6 +126,10 @@ class Settings:
     reserve_mib: int = 64  # reserved on disk, to keep working when it is full; 0: nothing
     job_days: int = 0  # after which an ended job's directory goes to the trash; 0: never
     trash_days: int = 30  # after which what is in the trash is deleted; 0: never
+    trash_entries: int = 10_000  # of a home or a group in the trash; of more, the oldest are deleted; 0: all
+    history_jobs: int = 100_000  # ended jobs of a user; of more, the oldest go to the trash; 0: all
+    audit_days: int = 730  # after which rows of the audit are deleted; 0: never
+    audit_rows: int = 10_000_000  # of more, the oldest are deleted; 0: none
     clock_grace_days: float = 3.0  # after a jump of the clock, until ages follow it; 0: when an admin says so
 
     @property

@@ -77,6 +77,10 @@ class TrashList(Answer, frozen=True):
     trash: list[TrashEntry]
 
 
+class TrashEmptied(Answer, frozen=True):
+    count: Int  # entries that are deleted for good
+
+
 class DomainUsage(Answer, frozen=True):
     domain: str
     size: Int  # bytes

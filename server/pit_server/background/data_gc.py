@@ -9,6 +9,7 @@ from pit_protocol.durations import DAY_S
 from pit_protocol.system import tree_delete
 from pit_protocol.system.retention_clock import RetentionClock
 from pit_server.db.database import Database
+from pit_server.services import history
 from pit_server.services.files import trash
 from pit_server.services.files.quota import Quotas
 from pit_server.services.jobs import expiry
@@ -36,6 +37,7 @@ class DataGc:
             old = expiry.discard_old(self._database, self._data, self._settings.job_days, now=now)
             if old:
                 log.info("moved the directories of %d jobs to the trash", old)
+        self._forget_history(now)
         if self._settings.trash_days:
             with self._database.write() as session:
                 trash.purge_old(session, self._settings.trash_days, now=now)
@@ -44,6 +46,21 @@ class DataGc:
         for domains in (self._data.root / name for name in ("home", "groups", "jobs", "shared")):
             self._sweep_parts(domains, now - DAY_S)
         return DAY_S
+
+    def _forget_history(self, now: float) -> None:
+        """Keep ended jobs and the audit within their limits."""
+        settings = self._settings
+        while settings.history_jobs:
+            with self._database.write() as session:
+                old = history.discard_excess_jobs(session, settings.history_jobs, now=time.time())
+            if not old:
+                break
+            log.info(
+                "moved %d old jobs to the trash: their users have more than %d", old, settings.history_jobs
+            )
+        with self._database.write() as session:
+            if old := history.prune_audit(session, settings.audit_days, settings.audit_rows, now=now):
+                log.info("deleted %d old rows of the audit", old)
 
     def _sweep_parts(self, directory: Path, before: float) -> None:
         """Delete abandoned parts of uploads, without following links.

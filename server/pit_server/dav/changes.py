@@ -32,7 +32,8 @@ def discard(environ: Environ, place: Place, below: str) -> None:
                 session, caller.actor, "remove files", place.name, now=now, detail=shown, address=address
             )
 
-    trash.discard(write, head.database, head.data, place, below, caller.name, now=now)
+    most = head.settings.trash_entries
+    trash.discard(write, head.database, head.data, place, below, caller.name, now=now, most=most)
     head.quotas.forget(place.name)
 
 

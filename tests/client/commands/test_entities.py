@@ -228,6 +228,12 @@ class TestRemove:
         connected.people.records["nodes"]["n0"] = a_node()
         assert pit_command("rm", "node:n0", "--json").stdout == '{"removed": "node:n0"}\n'
 
+    def test_the_own_trash_is_emptied_after_a_question(self, connected: StubHead, pit_command: Pit) -> None:
+        connected.people.trash.add("job:12")
+        assert "this deletes for good; add --yes" in pit_command("rm", "--purge", "trash").stderr
+        assert pit_command("rm", "--purge", "trash", "-y").stdout == "the trash is deleted for good\n"
+        assert connected.people.trash.purged == ["job:12"]
+
     def test_what_is_in_use_stays(self, connected: StubHead, pit_command: Pit) -> None:
         connected.people.busy = ["user anna is in use: job 12 has not ended"]
         result = pit_command("remove", "user:anna")

@@ -9,14 +9,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from flask import Flask
+from sqlalchemy import delete
+from sqlalchemy.exc import DBAPIError
 
 from pit_protocol.durations import DAY_S
 from pit_protocol.states import JobState, Outcome
 from pit_protocol.system.retention_clock import RetentionClock
+from pit_server.app import create_app
 from pit_server.background.data_gc import DataGc
 from pit_server.background.purge import Purge
 from pit_server.context import Head
-from pit_server.db.models import Discard, Job
+from pit_server.db.models import Audit, Discard, Job
+from pit_server.services import audit
 from pit_server.store.files import listing
 from pit_server.store.files.disk_usage import measure
 from pit_server.store.files.domain_files import Domain
@@ -52,6 +57,50 @@ def an_ended_job(head: Head, anna: Person) -> Callable[[float], int]:
 @pytest.fixture
 def node(a_node: Callable[..., object]) -> object:
     return a_node()
+
+
+@pytest.mark.usefixtures("node")
+class TestLimits:
+    def test_of_too_many_ended_jobs_the_oldest_go_to_the_trash(
+        self, head: Head, anna: Person, an_ended_job: Callable[[float], int]
+    ) -> None:
+        first, second, third = (an_ended_job(1) for _ in range(3))
+        anna.ok(anna.patch(f"/jobs/{first}", keep="yes"))
+        tidy(head, history_jobs=1)
+        assert [anna.get(f"/jobs/{number}").status_code for number in (first, second, third)] == [
+            200,
+            404,
+            200,
+        ]
+        [entry] = anna.ok(anna.get("/trash"))["trash"]
+        assert (entry["domain"], entry["kind"], entry["by"]) == (f"job:{second}", "job", "head")
+
+    def test_of_too_many_entries_in_the_trash_the_oldest_are_deleted(
+        self, head: Head, anna: Person, app: Flask
+    ) -> None:
+        anna.app = create_app(replace(head, settings=replace(head.settings, trash_entries=2)))
+        for name in (b"a", b"b", b"c"):
+            anna.ok(send(anna, "home", name, b"x"))
+            anna.ok(anna.delete(route("home", name)))
+        assert [entry["name"] for entry in anna.ok(anna.get("/trash"))["trash"]] == ["c", "b"]
+        Purge(head.database, head.data)()
+        assert len(list(head.data.trash.iterdir())) == 2
+
+    def test_of_the_audit_only_old_rows_can_be_deleted(self, head: Head, root: Person) -> None:
+        with head.database.write() as session:
+            for days in (800, 3, 2, 1):
+                audit.note(session, "-", "login", f"days:{days}", now=time.time() - days * DAY_S)
+        tidy(head)
+        assert listed(root) == ["days:1", "days:2", "days:3"]
+        tidy(head, audit_rows=2)
+        assert listed(root) == ["days:1", "days:2"]
+        with pytest.raises(DBAPIError, match="append-only"), head.database.write() as session:
+            session.execute(delete(Audit))
+        assert listed(root) == ["days:1", "days:2"]
+
+
+def listed(root: Person) -> list[str]:
+    return [row["object"] for row in root.ok(root.get("/audit"))["entries"]]
 
 
 @pytest.mark.usefixtures("node")

@@ -134,6 +134,21 @@ class TestJobs:
             assert row is not None
             assert (row.title, row.variables, row.remote) == ("", {}, None)
 
+    def test_one_empties_ones_own_trash_and_no_other(
+        self, head: Head, anna: Person, root: Person, job: int, a_group: Callable[..., None]
+    ) -> None:
+        a_group("lab", "anna", "root")
+        remove(anna, f"/jobs/{job}")
+        for where in ("home", "group:lab"):
+            anna.ok(send(anna, where, b"x", b"x"))
+            anna.ok(anna.delete(route(where, b"x")))
+        assert root.ok(root.delete("/trash"))["count"] == 0
+        assert len(entries(anna)) == 3
+        assert anna.ok(anna.delete("/trash"))["count"] == 2
+        assert [entry["domain"] for entry in entries(anna)] == ["group:lab"]
+        Purge(head.database, head.data)()
+        assert not head.data.job(job).exists() and len(list(head.data.trash.iterdir())) == 1
+
     def test_after_its_days_it_is_deleted_for_good(self, head: Head, anna: Person, job: int) -> None:
         number = remove(anna, f"/jobs/{job}")
         restart(head, trash_days=30)

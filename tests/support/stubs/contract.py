@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from pit_protocol.answers.files import TrashEntry, TrashList, Upload
+from pit_protocol.answers.files import TrashEmptied, TrashEntry, TrashList, Upload
 from pit_protocol.answers.jobs import JobList, JobRecord, JobRemoved, LogBatch, Status, VariablesDiff
 from pit_protocol.answers.nodes import Alias, AliasList, Node, NodeAdded, NodeList, NodeRemoved
 from pit_protocol.answers.snapshots import MissingAnswer, OfferAnswer
@@ -43,6 +43,7 @@ KINDS: tuple[tuple[str, type[Struct]], ...] = (
     (r"GET /tokens 200", TokenList),
     (r"GET /audit 200", AuditLog),
     (r"GET /trash 200", TrashList),
+    (r"DELETE /trash 200", TrashEmptied),
     (r"DELETE /trash/\d+ 200", TrashEntry),
     (r"POST /trash/\d+/restore 200", TrashEntry),
     (r"DELETE /jobs/\d+ 200", JobRemoved),

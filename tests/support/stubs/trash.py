@@ -27,6 +27,10 @@ class StubTrash:
         return self.rows[0]
 
     def answer(self, method: str, path: str, query: Mapping[str, str]) -> tuple[int, Any]:
+        if path == "/trash" and method == "DELETE":
+            self.purged += [row["domain"] for row in self.rows]
+            self.rows.clear()
+            return 200, {"count": len(self.purged)}
         if path == "/trash":
             return 200, {"trash": [row for row in self.rows if query.items() <= row.items()]}
         match = re.fullmatch(r"/trash/(\d+)(/restore)?", path)

@@ -13,6 +13,7 @@ from pit_protocol.answers.files import (
     PartArrived,
     PathWritten,
     TarArrived,
+    TrashEmptied,
     TrashEntry,
     TrashList,
     Usage,
@@ -66,7 +67,8 @@ def remove(where: str) -> TrashEntry:  # noqa: ARG001
     shown = path.encode(errors="backslashreplace").decode()
     write = partial(audited, "remove files", place.name, shown)
     database, data = head().database, head().data
-    row = trash.discard(write, database, data, place, path, caller().name, now=time.time())
+    most = head().settings.trash_entries
+    row = trash.discard(write, database, data, place, path, caller().name, now=time.time(), most=most)
     head().quotas.forget(place.name)
     return trash.record(row, head().settings.trash_days)
 
@@ -87,6 +89,15 @@ def restore(number: int) -> TrashEntry:
         row = trash.restore(session, caller(), head().data, number)
     head().quotas.forget(row.domain)
     return trash.record(row, head().settings.trash_days)
+
+
+@blueprint.delete("/trash")
+@allow(Role.USER)
+def empty_trash() -> TrashEmptied:
+    with audited("purge", "trash") as session:
+        count = trash.purge_own(session, caller())
+    head().quotas.forget(f"user:{caller().name}")
+    return TrashEmptied(count)
 
 
 @blueprint.delete("/trash/<int:number>")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from sqlalchemy import ColumnElement, Text, cast, delete, literal, or_, select
+from sqlalchemy import ColumnElement, Select, Text, cast, delete, literal, or_, select
 from sqlalchemy.orm import Session
 
 from pit_protocol import atomic_file
@@ -37,13 +37,26 @@ Open = Callable[[], AbstractContextManager[Session]]
 
 
 def discard(
-    write: Open, database: Database, data: DataRoot, place: Place, path: str, actor: str, *, now: float
+    write: Open,
+    database: Database,
+    data: DataRoot,
+    place: Place,
+    path: str,
+    actor: str,
+    *,
+    now: float,
+    most: int = 0,
 ) -> Discard:
-    """Move a file or directory of a domain to the trash; `write` opens the transaction that records it."""
+    """Move a file or directory of a domain to the trash; `write` opens the transaction that records it.
+
+    If the domain has more than `most` entries there, the oldest are deleted for good; 0: no limit.
+    """
     with place.open() as domain:
         domain.entry(path)
         with write() as session:
             row = removed.note(session, place.name, actor, now=now, path=path)
+            if most:
+                _purge_excess(session, place.name, most)
         finish(database, data, row, lambda target: domain.move_out(path, target))
     return row
 
@@ -94,13 +107,31 @@ def purge(session: Session, caller: Caller, data: DataRoot, number: int) -> Disc
     return row
 
 
-def purge_old(session: Session, days: int, *, now: float) -> None:
-    """The same for everything that is in the trash for more than `days`."""
-    is_old = (Discard.at < now - days * DAY_S) & Discard.is_purged.is_(False)
-    for row in session.execute(select(Discard).where(is_old)).scalars().all():
+def purge_own(session: Session, caller: Caller) -> int:
+    """The same for the caller's files and jobs, but not for what groups have; returns how many."""
+    jobs = select(literal("job:") + cast(Job.id, Text)).where(Job.user_id == caller.user_id)
+    files = (Discard.domain == f"user:{caller.name}") & (Discard.kind == Kind.FILES)
+    return _purge_all(session, select(Discard).where(files | Discard.domain.in_(jobs)))
+
+
+def _purge_excess(session: Session, domain: str, most: int) -> None:
+    files = select(Discard).where(Discard.domain == domain, Discard.kind == Kind.FILES)
+    _purge_all(session, files.order_by(Discard.id.desc()).offset(most))
+
+
+def _purge_all(session: Session, query: Select[Discard]) -> int:
+    rows = session.execute(query.where(Discard.is_purged.is_(False))).scalars().all()
+    for row in rows:
         removed.scrub(session, row)
     session.flush()
-    notify_after_commit(session, PURGE)
+    if rows:
+        notify_after_commit(session, PURGE)
+    return len(rows)
+
+
+def purge_old(session: Session, days: int, *, now: float) -> None:
+    """The same for everything that is in the trash for more than `days`."""
+    _purge_all(session, select(Discard).where(Discard.at < now - days * DAY_S))
 
 
 def delete_purged(database: Database, data: DataRoot) -> None:
