@@ -81,9 +81,14 @@ class Marks:
                 highest = {
                     name: max(known.get(name, 0), numbers.get(name, 0)) for name in {**known, **numbers}
                 }
-                os.pwrite(file, json.dumps(highest).encode().ljust(WIDTH), 0)
+                _store(file, highest)
         except OSError as error:
             log.error("%s cannot be written: %s", self._root / USED_FILE, error)
+
+    def restart(self, numbers: Mapping[str, int]) -> None:
+        """These numbers are used, whatever was known: the database and its data root are in step again."""
+        with self._open_used() as file:
+            _store(file, numbers)
 
     def close(self) -> None:
         """At a clean exit: give back what is reserved and not used."""
@@ -115,3 +120,7 @@ def _parse(file: int) -> Numbers:
     with suppress(ValueError):
         return Numbers(json.loads(os.pread(file, WIDTH, 0) or b"{}"))
     return {}
+
+
+def _store(file: int, numbers: Mapping[str, int]) -> None:
+    os.pwrite(file, json.dumps(numbers).encode().ljust(WIDTH), 0)

@@ -157,6 +157,18 @@ def test_what_runs_for_a_job_that_the_database_does_not_know_is_stopped_and_forg
     assert [order.action for order in node.beat(ended(process)).orders] == [OrderAction.FORGET]
 
 
+def test_a_restore_is_found_once(
+    head: Head, anna: Person, node: Worker, settings: Settings, a_backup: Callable[[], Backup],
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    saved = a_backup()
+    run(head, anna, node, b"x\n")
+    saved.restore(head).head.database.dispose()
+    caplog.clear()
+    take_over(settings)
+    assert "older than the data root" not in caplog.text
+
+
 def test_a_head_that_was_only_killed_is_not_restored(
     head: Head, anna: Person, node: Worker, settings: Settings
 ) -> None:

@@ -45,7 +45,7 @@ def begin(database: Database, data: DataRoot) -> int:
         _store_incarnation(connection, incarnation)
     if evidence:
         _reconcile(database, data, evidence, incarnation)
-    marks.note(last)
+    marks.restart(last)
     reserved = sequences.only_naming(last) | _higher(record.reserved if record else {}, last)
     marks.write(Record(incarnation, number, boot_id, reserved))
     return number
