@@ -17,6 +17,12 @@ class Share:
     memory_mib: int | None
     units: tuple[Unit, ...] = ()
 
+    @property
+    def kinds(self) -> set[str]:
+        """What it has something of."""
+        amounts = ((CPU, self.cpu_milli), (MEMORY, self.memory_mib), (ANY_GPU, self.units))
+        return {SLOT, *(kind for kind, _ in self.units), *(kind for kind, amount in amounts if amount)}
+
     def amount(self, kind: str) -> int:
         """How much of the kind it has; each process has one slot."""
         if kind == SLOT:

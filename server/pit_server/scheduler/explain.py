@@ -83,7 +83,7 @@ class Explainer:
     def _select(self, placement: Placement | None, access: Access) -> Selection:
         key = placement, access
         if key not in self._selections:
-            self._selections[key] = Selection(list(self._pool.allowed(placement)), access)
+            self._selections[key] = Selection(self._pool, placement, access)
         return self._selections[key]
 
 

@@ -37,7 +37,8 @@ class Memory:
         self.order = order
         self.position = 0  # in the order: all before have been considered
         self.classes: dict[Shape, JobClass] = {}
-        self.retry: set[Shape] = set()  # classes that may fit since something changed
+        # Classes that may fit since something changed, and the nodes that changed; None: wherever they fit.
+        self.retry: dict[Shape, Sequence[NodeState] | None] = {}
         self.reservations: dict[int, Reservation] = {}
         self.reasons: dict[int, Reason] = {}
         self.is_invalid = False  # reservations no longer hold
@@ -99,7 +100,7 @@ class Memory:
         for job in [job for number, job in queue.items() if self.jobs.get(number) != job]:
             self._add(job)
         if gained:
-            self.retry.update(shape for shape in self.classes if _could_use(shape, gained))
+            self._retry_on(gained)
 
     def forget(self, number: int) -> None:
         """The job no longer waits."""
@@ -112,17 +113,38 @@ class Memory:
             del line[position]
         if not line:
             del self.classes[job.shape]
-            self.retry.discard(job.shape)
+            self.retry.pop(job.shape, None)
         self.reasons.pop(number, None)
         if reservation := self.reservations.pop(number, None):
             self.pool.cancel(number, reservation.nodes)
             states = [self.pool.states[node] for node in reservation.nodes if node in self.pool.states]
-            self.retry.update(shape for shape in self.classes if _could_use(shape, states))
+            self._retry_on(states)
 
     def list_unreached(self) -> dict[int, float]:
         """The jobs whose reasons are from the pass before, and when that began."""
         rest = self.order.sorted[self.position :]
         return {factors.number: self.before_at for factors in rest if factors.number in self.jobs}
+
+    def could_use(self, shape: Shape, states: Sequence[NodeState], *, sees_bookings: bool) -> bool:
+        """Whether a process of the shape fits on one of these nodes."""
+        access = shape.access
+        for demand in shape.demands:
+            for state in states:
+                if not state.free.count(demand, access) or state.view.id in access.closed_nodes:
+                    continue
+                if demand.placement and not demand.placement.allows(state.view.name, state.view.labels):
+                    continue
+                if not sees_bookings or self.pool.offer(state, shape.duration_s).count(demand, access):
+                    return True
+        return False
+
+    def _retry_on(self, states: Sequence[NodeState]) -> None:
+        """Try the classes again that these nodes may run now."""
+        reserved = {self.jobs[number].shape for number in self.reservations if number in self.jobs}
+        for shape in self.classes:
+            # What is reserved for a job is no obstacle to it.
+            if self.could_use(shape, states, sees_bookings=shape not in reserved):
+                self.retry[shape] = None if shape in self.retry else states
 
     def _add(self, job: Waiting) -> None:
         self.forget(job.number)
@@ -130,7 +152,7 @@ class Memory:
         known = self.classes.setdefault(job.shape, JobClass())
         insort(known.line, self.order.add(job))
         self.reasons[job.number] = NOT_REACHED
-        self.retry.add(job.shape)
+        self.retry[job.shape] = None
 
     def replace(self, view: NodeView) -> NodeState | None:
         """Take in a node; returns its state if it has more free than was expected."""
@@ -150,15 +172,3 @@ class Memory:
         is_more = any(a > b for a, b in zip(after, before, strict=True))
         is_more = is_more or any(units - had.get(kind, set()) for kind, units in have.items())
         return new if is_more else None
-
-
-def _could_use(shape: Shape, states: Sequence[NodeState]) -> bool:
-    """Whether a process of the shape fits on one of these nodes."""
-    access = shape.access
-    return any(
-        state.free.count(demand, access)
-        for demand in shape.demands
-        for state in states
-        if state.view.id not in access.closed_nodes
-        and (demand.placement is None or demand.placement.allows(state.view.name, state.view.labels))
-    )

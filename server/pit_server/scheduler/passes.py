@@ -66,15 +66,25 @@ class Pass:
             memory.classes[shape].has_failed = False
         while line:
             factors, shape = line[0]
-            self._consider(memory.jobs[factors.number])
+            if self._is_in_vain(shape):
+                memory.classes[shape].has_failed = True
+            else:
+                self._consider(memory.jobs[factors.number])
             known = memory.classes.get(shape)
             if known is None or known.has_failed:
                 heappop(line)
-                memory.retry.discard(shape)
+                memory.retry.pop(shape, None)
             else:
                 heapreplace(line, (known.line[0], shape))
             if self._is_over():
                 return
+
+    def _is_in_vain(self, shape: Shape) -> bool:
+        """Whether nodes that changed have been used up, so that a single process fits nowhere."""
+        states = self._memory.retry.get(shape)
+        if states is None or shape.max_processes > 1:
+            return False
+        return not self._memory.could_use(shape, states, sees_bookings=False)
 
     def _consider(self, job: Waiting) -> None:
         """Start the job or reserve for it."""

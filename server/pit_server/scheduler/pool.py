@@ -1,6 +1,6 @@
 """All nodes during a pass, indexed by kind and free count."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from operator import le
 
@@ -22,12 +22,16 @@ class Pool:
         self.networks = sorted({state.view.network for state in self.states.values()})
         self.levels: dict[str, dict[int, Level]] = {}  # kind -> free count -> nodes
         self.totals: defaultdict[str, int] = defaultdict(int)  # what is free on all nodes together
+        self.holders: defaultdict[str, Counter[int]] = defaultdict(
+            Counter
+        )  # kind -> jobs and their processes
         self._counts: dict[int, dict[str, int]] = {}  # as they are in the index, by node
         self._arrivals: dict[tuple[str, int], list[tuple[float, int]]] = {}
         self._pinned: dict[Placement, list[NodeState]] = {}
         self._failures: dict[object, list[tuple[float, ...]]] = {}
         for state in self.states.values():
             self._file(state)
+            self._count_holders(state, 1)
 
     def allowed(self, placement: Placement | None) -> Collection[NodeState]:
         """The nodes where the placement allows a process."""
@@ -51,6 +55,8 @@ class Pool:
             state = self.states[node_id]
             state.take(job, share, until)
             self._file(state)
+            for kind in share.kinds:
+                self.holders[kind][job] += 1
 
     def reserve(self, job: int, shares: Iterable[tuple[int, Share]], start: float, end: float) -> None:
         for node_id, share in shares:
@@ -66,9 +72,11 @@ class Pool:
     def replace(self, view: NodeView) -> None:
         """The node has changed; what is reserved there stays."""
         booked = [each for each in self.states[view.id].booked if each.share is not None]
+        self._count_holders(self.states[view.id], -1)
         state = self.states[view.id] = NodeState(view)
         state.booked += booked
         self._file(state)
+        self._count_holders(state, 1)
         self._pinned.clear()
         self._failures.clear()
         self._arrivals.clear()
@@ -132,6 +140,14 @@ class Pool:
             new[kind] = free.amount(kind)
             self.totals[kind] += new[kind] - old.get(kind, 0)
         self._counts[state.view.id] = {**dict.fromkeys(old, 0), **new}
+
+    def _count_holders(self, state: NodeState, sign: int) -> None:
+        for held in state.held:
+            for kind in held.share.kinds:
+                jobs = self.holders[kind]
+                jobs[held.job] += sign
+                if not jobs[held.job]:
+                    del jobs[held.job]
 
     def _list_arrivals(self, states: Iterable[NodeState], kind: str, amount: int) -> list[tuple[float, int]]:
         found = ((state.free_from(kind, amount), state.view.id) for state in states)
