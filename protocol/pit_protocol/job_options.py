@@ -90,6 +90,19 @@ class JobOptions(Message, frozen=True):
             on_rerun=True,
         ),
     ] = None
+    pack: Annotated[
+        bool,
+        Option(("--pack",), "Use as few nodes as possible, and fill them.", "Pack", on_rerun=True),
+    ] = False
+    spread: Annotated[
+        bool,
+        Option(
+            ("--spread",),
+            "Run each process on a node of its own where that is possible.",
+            "Spread",
+            on_rerun=True,
+        ),
+    ] = False
     venv: Annotated[
         str | None,
         Option(
@@ -154,7 +167,10 @@ class JobOptions(Message, frozen=True):
     def for_rerun(self, given: dict[str, Any]) -> "JobOptions":
         """The options of a rerun: those that were kept or given; given variables join the old ones."""
         env = self.env | given.get("env", {})
-        return JobOptions(**self.kept() | given | {"env": env})
+        old = self.kept()
+        if given.get("pack") or given.get("spread"):
+            old |= {"pack": False, "spread": False}
+        return JobOptions(**old | given | {"env": env})
 
     def shown(self, name: str) -> str:
         """The value of one option as text; empty if it is not set."""
@@ -192,6 +208,12 @@ def check_text(name: str, value: str) -> None:
             f"{option.flags[-1]} takes {option.least:,} to {option.most:,} characters, not {len(value):,}",
             status=422,
         )
+
+
+def check_placement(options: JobOptions) -> None:
+    """Refuse two ways to place one job."""
+    if options.pack and options.spread:
+        raise Problem("bad_placement", "--pack and --spread exclude each other", "leave one out", status=422)
 
 
 def check_venv(file: str | None, python: str | None) -> None:

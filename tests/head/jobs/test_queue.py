@@ -110,3 +110,15 @@ def test_only_those_who_may_give_a_high_priority(head: Head, anna: Person, root:
     root.ok(root.patch("/users/anna", max_priority="high"))
     with head.database.read() as session:
         assert session.execute(select(User.max_priority).where(User.name == "anna")).scalar_one() == "high"
+
+
+def test_a_job_with_spread_uses_a_node_for_each_process(
+    head: Head, anna: Person, a_node: Callable[..., Worker], a_waiting_job: Callable[..., int]
+) -> None:
+    for name in ("n0", "n1"):
+        a_node(name, gpus={"A100": 2})
+    number = a_waiting_job("2:[a100]")
+    with head.database.write() as session:
+        session.execute(update(Job).where(Job.id == number).values(options={"spread": True}))
+    head.scheduling()
+    assert {process["node"] for process in anna.job(number)["processes"]} == {"n0", "n1"}

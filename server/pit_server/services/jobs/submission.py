@@ -116,6 +116,7 @@ def _check_options(options: JobOptions, settings: Settings) -> None:
         if isinstance(value, str):
             job_options.check_text(name, value)
             check_text(name, value, option.most)
+    job_options.check_placement(options)
     job_options.check_venv(options.venv, options.python)
     if options.image is not None:
         images.check(options.image, settings)

@@ -15,7 +15,7 @@ from pit_protocol.states import JobState
 from pit_server.db.database import AnyRow
 from pit_server.db.models import Group, Job, User
 from pit_server.scheduler.capacity import NodeView
-from pit_server.scheduler.demand import Access, Shape
+from pit_server.scheduler.demand import PACK, SPREAD, Access, Shape
 from pit_server.scheduler.explain import can_avoid
 from pit_server.scheduler.kinds import CPU, MEMORY
 from pit_server.scheduler.order import Usage, Waiting
@@ -97,7 +97,7 @@ class QueueReader:
             access = resources.access_of(row.user_id, runtimes.needed(row.options))
             access, avoided = _avoid(request, access, faulty.get(row.id), idle)
             planned_s = self._run_times.planned(row.user_id, row.title)
-            key = row.request, access, planned_s, self._settings.placement, avoided
+            key = row.request, access, planned_s, self._mode(row.options), avoided
             shape = self._shapes.get(key) or known.get(key)
             if shape is None or shape.request is not request:
                 shape = Shape(request, *key[1:])
@@ -111,6 +111,11 @@ class QueueReader:
                 weights[row.request] * planned_s,
             )
         return queue
+
+    def _mode(self, options: Mapping[str, object]) -> str:
+        """How to place a job: as its options say, or as usual here."""
+        chosen = [mode for mode in (PACK, SPREAD) if options.get(mode)]
+        return chosen[0] if chosen else self._settings.placement
 
     def _renew_requests(self, texts: set[str], kinds: Mapping[str, str]) -> dict[str, float]:
         """Parse the requests, with the same object for an equal request; returns their weights."""
