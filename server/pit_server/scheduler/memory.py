@@ -153,6 +153,8 @@ class Memory:
         insort(known.line, self.order.add(job))
         self.reasons[job.number] = NOT_REACHED
         self.retry[job.shape] = None
+        # Reservations of lower priority must not stand in its way.
+        self.is_invalid |= any(self.jobs[each].priority < job.priority for each in self.reservations)
 
     def replace(self, view: NodeView) -> NodeState | None:
         """Take in a node; returns its state if it has more free than was expected."""

@@ -59,6 +59,15 @@ def test_a_new_job_is_tried_at_once() -> None:
     assert numbers(second) == [2]
 
 
+def test_a_new_job_of_higher_priority_is_reserved_before_the_others() -> None:
+    busy = running(FREE, 99, 1000.0, a100=4)
+    first = plan(given(QUEUE[:1], busy))
+    state = given([*QUEUE[:1], a_job(4, "[4:a100]")._replace(priority=1)], busy, now=1.0)
+    second = plan(state, first.memory)
+    assert not second.is_complete
+    assert plan(state, second.memory).reservations[4].start == 1000.0
+
+
 def test_a_plan_that_was_not_committed_is_made_again() -> None:
     state = given(QUEUE[:1], FREE)
     first = plan(state)
