@@ -1,6 +1,7 @@
 """Writing files that are whole or absent, and that survive a power failure where that matters."""
 
 import os
+import threading
 from pathlib import Path
 
 
@@ -9,7 +10,8 @@ def write_atomic(path: Path, content: str | bytes, *, mode: int = 0o600, sync: b
 
     With `sync` the content is on disk before it takes the name; the name itself lasts after `sync_directory`.
     """
-    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
+    # Threads are numbered like processes: no two that run have the same number.
+    partial = path.with_name(f"{path.name}.{threading.get_native_id()}.part")
     partial.unlink(missing_ok=True)
     try:
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)

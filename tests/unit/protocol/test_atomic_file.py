@@ -2,6 +2,8 @@
 
 import os
 import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -19,8 +21,20 @@ def test_a_file_is_replaced_with_its_mode_and_nothing_is_left_over(tmp_path: Pat
     assert os.listdir(tmp_path) == ["token"]
 
 
+def test_threads_that_write_the_same_file_do_not_disturb_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both_are_here = threading.Barrier(2)
+    monkeypatch.setattr(os, "fsync", lambda _: both_are_here.wait(30))
+    with ThreadPoolExecutor(2) as pool:
+        for write in [pool.submit(write_atomic, tmp_path / "a", text, sync=True) for text in ("x", "y")]:
+            write.result(30)
+    assert (tmp_path / "a").read_text() in ("x", "y")
+    assert os.listdir(tmp_path) == ["a"]
+
+
 def test_a_leftover_link_is_not_written_through(tmp_path: Path) -> None:
-    (tmp_path / f"a.{os.getpid()}.part").symlink_to(tmp_path / "victim")
+    (tmp_path / f"a.{threading.get_native_id()}.part").symlink_to(tmp_path / "victim")
     write_atomic(tmp_path / "a", b"\xff", mode=0o644)
     assert (tmp_path / "a").read_bytes() == b"\xff"
     assert not (tmp_path / "victim").exists()
