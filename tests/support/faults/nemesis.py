@@ -175,7 +175,8 @@ class Nemesis:
     def _is_well(self) -> bool:
         """All programs run and know each other."""
         for node in self.cluster.nodes.values():
-            assert node.is_up, f"the worker of {node.name} has exited"
+            code = node.worker.poll() if node.worker else None
+            assert code is None, f"the worker of {node.name} has exited with {code}"
         found = self._ask("/nodes")
         return bool(found) and all(node["state"] == "online" for node in found["nodes"])
 
