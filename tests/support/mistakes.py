@@ -121,7 +121,10 @@ MISTAKES: dict[str, dict[str, tuple[int, str]]] = {
         "show nodes:n0": (2, "write node:n0 for one, nodes for all"),
         "show node:n9": (1, "`pit show nodes` lists them"),
         "show user:nobody": (1, "`pit show users` lists them"),
-        "show thing": (2, "there are me, users, groups, nodes, aliases, trash, usage, jobs, tokens, audit,"),
+        "show thing": (
+            2,
+            "there are me, users, groups, nodes, aliases, queue, trash, usage, jobs, tokens, audit,",
+        ),
         "show jobs usr=anna": (
             2,
             "'usr=anna' is no filter; write user, node, state, outcome, title, comment, since,",
