@@ -24,9 +24,8 @@ SEQUENCES_FILE = "sequences.json"
 SUFFIX = ".copy"  # of a table: its rows in the text format of COPY
 BLOCK = 1 << 20
 OWN_FUNCTIONS = text(
-    "SELECT p.oid::regprocedure::text FROM pg_proc p JOIN pg_type t ON t.oid = p.prorettype"
-    " WHERE p.pronamespace = current_schema()::regnamespace AND t.typname = 'trigger'"
-    " AND p.proname LIKE '%\\_is\\_append\\_only'"
+    "SELECT DISTINCT t.tgfoid::regprocedure::text FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid"
+    " WHERE c.relnamespace = current_schema()::regnamespace AND NOT t.tgisinternal"
 )
 
 
@@ -137,10 +136,11 @@ def _tables(connection: Connection) -> list[Table]:
 
 
 def _drop_all(connection: Connection) -> None:
+    functions = connection.execute(OWN_FUNCTIONS).scalars().all()
     found = MetaData()
     found.reflect(connection)
     found.drop_all(connection)
-    for name in connection.execute(OWN_FUNCTIONS).scalars().all():
+    for name in functions:
         connection.execute(text(f"DROP FUNCTION {name}"))
 
 
