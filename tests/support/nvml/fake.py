@@ -3,8 +3,10 @@
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -47,7 +49,8 @@ class FakeNvml:
         """`speedup`: how many times as often as in production the worker checks."""
         self._state = folder / "gpus"
         self.library = folder / "libnvidia-ml.so.1"
-        _build(self.library)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.library.write_bytes(_compile())
         self.environ = {
             "LD_LIBRARY_PATH": str(folder),
             "FAKE_NVML": str(self._state),
@@ -84,9 +87,13 @@ def _process_lines(processes: dict[int, int]) -> list[str]:
     return [f"process\t{pid}\t{mib}" for pid, mib in processes.items()]
 
 
-def _build(library: Path) -> None:
+@cache
+def _compile() -> bytes:
+    """The library, compiled once for all tests."""
     if not shutil.which("cc"):
         pytest.fail(MISSING) if os.environ.get("CI") else pytest.skip(MISSING)
-    library.parent.mkdir(parents=True, exist_ok=True)
-    command = ["cc", "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o", library, SOURCE]
-    subprocess.run(command, check=True)
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder, "library.so")
+        command = ["cc", "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o", library, SOURCE]
+        subprocess.run(command, check=True)
+        return library.read_bytes()

@@ -104,25 +104,21 @@ def test_a_gpu_that_vanishes_is_reported_at_once_and_so_is_its_return(
     assert head.epoch == 1
 
 
-@pytest.mark.parametrize(
-    ("sick", "reason"),
-    [
-        (replace(A, error=GPU_IS_LOST), "fails: GPU is lost"),
-        (replace(A, error=RESET_REQUIRED), "fails: GPU requires restart"),
-        (replace(A, ecc_errors=2), "has 2 uncorrected memory errors (ECC) since its last reset"),
-    ],
-    ids=["lost", "reset", "ecc"],
-)
 @pytest.mark.threat("F37")
 def test_a_faulty_gpu_is_reported_with_the_drivers_error(
-    head: StubHead, eventually: Eventually, workers: Workers, nvml: FakeNvml, sick: FakeGpu, reason: str
+    head: StubHead, eventually: Eventually, workers: Workers, nvml: FakeNvml
 ):
     workers.start(**nvml.environ)
     eventually(lambda: troubles(head) == {})
-    nvml.set([sick, B])
-    eventually(lambda: troubles(head) == {"GPU-a": reason})
-    nvml.set([A, B])
-    eventually(lambda: troubles(head) == {})
+    for sick, reason in (
+        (replace(A, error=GPU_IS_LOST), "fails: GPU is lost"),
+        (replace(A, error=RESET_REQUIRED), "fails: GPU requires restart"),
+        (replace(A, ecc_errors=2), "has 2 uncorrected memory errors (ECC) since its last reset"),
+    ):
+        nvml.set([sick, B])
+        eventually(lambda reason=reason: troubles(head) == {"GPU-a": reason})
+        nvml.set([A, B])
+        eventually(lambda: troubles(head) == {})
 
 
 def test_the_first_beat_reports_what_the_last_worker_reported(

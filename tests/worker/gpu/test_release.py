@@ -120,24 +120,27 @@ def test_a_foreign_process_from_before_does_not_delay_an_end(
     assert eventually(lambda: head.end(1)).exit_code == 0
 
 
-@pytest.mark.parametrize(
-    ("xid", "meaning"),
-    [(48, "double-bit memory error"), (79, "fallen off the bus"), (119, "its GSP does not answer")],
-)
 def test_a_critical_error_takes_a_gpu_out_of_use_until_the_worker_restarts(
-    head: StubHead, eventually: Eventually, workers: Workers, nvml: FakeNvml, xid: int, meaning: str
+    head: StubHead, eventually: Eventually, workers: Workers, nvml: FakeNvml
 ):
+    c, d = replace(B, uuid="GPU-c", pci="0000:03:00"), replace(B, uuid="GPU-d", pci="0000:04:00")
+    nvml.set([A, B, c, d])
     worker = workers.start(**nvml.environ)
     eventually(lambda: troubles(head) == {})
     nvml.report("GPU-a", 31)  # a fault of the program that ran
-    nvml.report("GPU-b", xid)
-    told = f"has reported Xid {xid} ({meaning})"
-    eventually(lambda: troubles(head) == {"GPU-b": told})
+    for unit, xid in (("GPU-b", 48), ("GPU-c", 79), ("GPU-d", 119)):
+        nvml.report(unit, xid)
+    told = {
+        "GPU-b": "has reported Xid 48 (double-bit memory error)",
+        "GPU-c": "has reported Xid 79 (fallen off the bus)",
+        "GPU-d": "has reported Xid 119 (its GSP does not answer)",
+    }
+    eventually(lambda: troubles(head) == told)
     eventually(lambda: "GPU GPU-a has reported Xid 31; it stays in use" in workers.log())
-    nvml.set([A, replace(B, error=GPU_IS_LOST)])
-    eventually(lambda: troubles(head) == {"GPU-b": f"{told}; fails: GPU is lost"})
-    nvml.set([A, B])
-    eventually(lambda: troubles(head) == {"GPU-b": told})
+    nvml.set([A, replace(B, error=GPU_IS_LOST), c, d])
+    eventually(lambda: troubles(head) == {**told, "GPU-b": f"{told['GPU-b']}; fails: GPU is lost"})
+    nvml.set([A, B, c, d])
+    eventually(lambda: troubles(head) == told)
     workers.kill(worker)
     workers.start(**nvml.environ)
     eventually(lambda: head.epoch == 2 and troubles(head) == {})
