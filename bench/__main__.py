@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from bench import containers, data, latency, queue, scheduler, snapshots, start, throughput
+from bench import containers, crowd, data, latency, queue, scheduler, snapshots, start, throughput
 from bench.sizes import SMOKE, Sizes
 from bench.table import Row, render
 from tests.support.clusters.local import Cluster, Project, running
@@ -48,6 +48,7 @@ MEASUREMENTS: dict[str, Measure] = {
     "throughput": partial(_on_cluster, throughput.measure),
     "scheduler": scheduler.measure,
     "queue": partial(_on_cluster, queue.measure),
+    "crowd": partial(_on_cluster, crowd.measure),
     "snapshots": partial(_on_cluster, snapshots.measure),
     "containers": containers.measure,
     "data": data.measure,

@@ -24,5 +24,6 @@ BUDGETS = {
     Traffic.HELD: Budget(threads=1000, waiting=0),
     Traffic.BEAT: Budget(threads=2500, waiting=100),
     Traffic.TRANSFER: Budget(threads=128, waiting=200),
-    Traffic.LOGIN: Budget(threads=32, waiting=100),
+    # Few: others would wait for Python's lock behind each. Further ones are refused before Flask sees them.
+    Traffic.LOGIN: Budget(threads=4, waiting=20),
 }

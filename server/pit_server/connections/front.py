@@ -10,6 +10,7 @@ import json
 import resource
 import signal
 import ssl
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -39,6 +40,8 @@ CLIENT_GONE = (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EBADF, errno
 PR_SET_PDEATHSIG = 1
 RETRY_AFTER_S = 2
 UNRESTRICTED = 1_000_000_000
+# A short request gives up Python's lock at each query, and waits this long for each busy thread after that.
+SWITCH_S = 0.001
 TOO_SLOW_HINT = "ask for less, or ask an admin to raise `request_timeout_s`"
 
 BUSY = Problem(
@@ -76,6 +79,7 @@ class HeadWorker(ThreadWorker):  # type: ignore[misc]
 
     def init_process(self) -> None:
         _die_with_parent()
+        sys.setswitchinterval(SWITCH_S)
         if self.cfg.is_ssl:
             self._contexts = TlsContexts(Files(Path(self.cfg.certfile), Path(self.cfg.keyfile)))
         super().init_process()

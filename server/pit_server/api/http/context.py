@@ -57,7 +57,6 @@ def long_poll(topic: str, wait_s: float, look: Callable[[], tuple[T, bool]]) -> 
             waiter.clear()
             answer, is_news = look()
             left = deadline - time.monotonic()
-            if is_news or left <= 0 or wakeups.is_closed:
-                return answer
-            waiter.wait(left)
+            if is_news or left <= 0 or wakeups.is_closed or not waiter.wait(left):
+                return answer  # nothing has happened since: most held requests end like this
             g.recheck_access()

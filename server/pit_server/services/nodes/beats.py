@@ -80,6 +80,8 @@ def receive(
 
 
 def _find(session: Session, ids: Collection[int]) -> dict[int, AnyRow]:
+    if not ids:
+        return {}  # a quiet beat, as most are
     columns = (
         Process.id,
         Process.job_id,

@@ -1,0 +1,60 @@
+"""Many connections to a head from one process: some ask again and again, some send nothing."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Protocol
+
+from pit_protocol import API_PREFIX
+from pit_protocol.version_check import HEADERS
+
+Place = tuple[str, int]
+
+
+class Ask(Protocol):
+    async def __call__(self, method: str, path: str, body: bytes = b"", kind: str = "") -> bytes:
+        """The body of the answer."""
+
+
+async def exchange(place: Place, token: str) -> AsyncIterator[Ask]:
+    """What asks over one connection, for ever."""
+    reader, writer = await asyncio.open_connection(*place)
+
+    async def ask(method: str, path: str, body: bytes = b"", kind: str = "") -> bytes:
+        headers = {
+            **HEADERS,
+            "Host": f"{place[0]}:{place[1]}",
+            "Authorization": f"Bearer {token}",
+            "Content-Length": str(len(body)),
+            **({"Content-Type": kind} if kind else {}),
+        }
+        lines = [
+            f"{method} {API_PREFIX}{path} HTTP/1.1",
+            *(f"{key}: {value}" for key, value in headers.items()),
+        ]
+        writer.write("\r\n".join([*lines, "", ""]).encode() + body)
+        await writer.drain()
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+        size = int(head.partition("\r\ncontent-length:")[2].partition("\r\n")[0])
+        answer = await reader.readexactly(size)
+        if not head.startswith("http/1.1 200 "):
+            raise RuntimeError(f"{method} {path}: {head.partition(chr(13))[0]} {answer[:300]!r}")
+        return answer
+
+    try:
+        while True:
+            yield ask
+    finally:
+        writer.close()
+
+
+@contextmanager
+def open_idle(place: Place, count: int, sent: bytes = b"") -> Iterator[None]:
+    """Connections that send this and then nothing."""
+    with ExitStack() as stack:
+        for _ in range(count):
+            sock = stack.enter_context(socket.create_connection(place, timeout=60))
+            if sent:
+                sock.sendall(sent)
+        yield
