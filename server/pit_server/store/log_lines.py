@@ -1,6 +1,7 @@
 """Bytes of a stream as lines, each as a terminal shows it in the end.
 
-A newline ends a line. A carriage return begins a new version of it; only the last version is shown.
+A newline ends a line. A carriage return begins a new version of it; only the last version is shown. So does
+"up" with a newline, which leads back to the same line: nested progress bars write it after each version.
 """
 
 from collections.abc import Iterator
@@ -8,6 +9,8 @@ from typing import NamedTuple
 
 MAX_LINE = 16 * 1024  # a longer line is shown in pieces
 LINE_COST = 60  # of a line in an answer, beside its text
+UP = b"\x1b[A"  # the cursor moves to the line above
+_BACK = UP + b"\n"
 _CONTROL = bytes(set(range(32)) - set(b"\n\r\t"))  # `\u0000` in JSON
 _CONTROL_COST = 5
 
@@ -27,8 +30,8 @@ def split(data: bytes, *, is_last: bool) -> tuple[list[Span], int]:
     """
     found: list[Span] = []
     start = 0
-    has_versions = b"\r" in data
-    while (newline := data.find(b"\n", start)) >= 0:
+    has_versions = b"\r" in data or _BACK in data
+    while (newline := _find_end(data, start)) >= 0:
         if has_versions or newline - start > MAX_LINE:
             *pieces, last = _last_version(data, start, newline)
             found += pieces
@@ -54,7 +57,7 @@ def cost_of(data: bytes) -> int:
 
 def is_plain(data: bytes) -> bool:
     """Whether its lines are those between newlines: none is rewritten or overlong."""
-    if b"\r" in data:
+    if b"\r" in data or _BACK in data:
         return False
     start = 0
     while start + MAX_LINE < len(data):
@@ -65,11 +68,34 @@ def is_plain(data: bytes) -> bool:
     return start > 0
 
 
+def find_end_before(data: bytes, start: int, stop: int) -> int:
+    """Where the last newline between two positions is that ends a line; -1 if there is none."""
+    newline = data.rfind(b"\n", start, stop)
+    while newline >= 0 and data.endswith(UP, 0, newline):
+        newline = data.rfind(b"\n", start, newline)
+    return newline
+
+
+def shown(version: bytes) -> bytes:
+    """Without what rewrites nothing yet: `90%\\r` still shows `90%`."""
+    stop = len(version.rstrip(b"\r"))
+    while end := next((end for end in (b"\r", UP, _BACK) if version.endswith(end, 0, stop)), b""):
+        stop -= len(end)
+    return version[:stop]
+
+
+def _find_end(data: bytes, start: int) -> int:
+    newline = data.find(b"\n", start)
+    while newline >= 0 and data.endswith(UP, start, newline):
+        newline = data.find(b"\n", newline + 1)
+    return newline
+
+
 def _last_version(data: bytes, start: int, end: int) -> Iterator[Span]:
     """The last version of the line in `data[start:end]`, in pieces if it is overlong."""
-    # Returns at the end rewrite nothing yet: `90%\r` still shows `90%`.
-    stop = start + len(data[start:end].rstrip(b"\r"))
-    start = max(data.rfind(b"\r", start, stop) + 1, start)
+    stop = start + len(shown(data[start:end]))
+    back = data.rfind(_BACK, start, stop)
+    start = max(data.rfind(b"\r", start, stop) + 1, back + len(_BACK) if back >= 0 else start, start)
     while end - start > MAX_LINE:
         cut = _between_characters(data, start + MAX_LINE)
         yield Span(start, max(min(cut, stop), start), cut)

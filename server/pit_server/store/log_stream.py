@@ -17,7 +17,7 @@ from typing import NamedTuple
 from pit_protocol.system.pieces import COMPANION, Piece, Pieces, write_end
 from pit_server import cancellation
 from pit_server.store.data_root import DataRoot
-from pit_server.store.log_lines import MAX_LINE, cost_of, is_plain, split
+from pit_server.store.log_lines import MAX_LINE, UP, cost_of, find_end_before, is_plain, shown, split
 from pit_server.store.log_times import Clock, Stamp, TimesFile
 
 BLOCK = 256 * 1024
@@ -136,7 +136,7 @@ class LogStream:
                 lines.append(Line(clock.at(gap.end), gap.text(position), position, gap.end))
                 position = gap.end
         unfinished = None
-        if text := rest.rstrip(b"\r"):
+        if text := shown(rest):
             unfinished = Line(clock.at(position), text, position, position + len(rest))
         return Portion(lines, unfinished, position, clock.at(position), is_complete)
 
@@ -190,14 +190,15 @@ class LogStream:
             cancellation.check()
             step = min(BLOCK, position - first)
             position -= step
-            block = self.pread(position, step)
+            lead = min(len(UP), position - start)
+            block = self.pread(position - lead, lead + step)
             # The newline at the end begins no line.
-            index = block.rfind(b"\n", 0, step - 1 if position + step == end else step)
+            index = find_end_before(block, lead, len(block) - (position + step == end))
             while index >= 0:
                 found += 1
                 if found == count:
-                    return position + index + 1, found
-                index = block.rfind(b"\n", 0, index)
+                    return position - lead + index + 1, found
+                index = find_end_before(block, lead, index)
         if first == start:
             return start, found + (end > start)
         # Not in the middle of a character.
