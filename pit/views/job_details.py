@@ -75,8 +75,8 @@ def _changes(snapshot: JobSnapshot) -> str:
     count = snapshot.diff_files
     if count is None:
         return "some were not committed"
-    added, removed = snapshot.diff_added, snapshot.diff_removed
-    return f"{plural(count, 'file')} not as committed, {added:,} lines added, {removed:,} removed"
+    added, removed = snapshot.diff_added or 0, snapshot.diff_removed or 0
+    return f"{plural(count, 'file')} not as committed, {plural(added, 'line')} added, {removed:,} removed"
 
 
 def _digests(job: JobRecord) -> str:

@@ -93,7 +93,7 @@ def _resources(some: Sequence[JobProcess]) -> str:
 
 def _kind(resource: str) -> str:
     """`gtx1070` of `gtx1070 GPU-1`; amounts stay as they are."""
-    return resource if resource.endswith((" cores", " GiB")) else resource.rpartition(" ")[0]
+    return resource if resource.endswith((" core", " cores", " GiB")) else resource.rpartition(" ")[0]
 
 
 def _name(process: JobProcess) -> str:

@@ -81,8 +81,8 @@ class TestDefaults:
         self, anna: Person, a_node: Callable[..., Worker], a_placed_job: Callable[..., int]
     ) -> None:
         a_node(cores=4, memory_mib=8192)
-        shares = anna.job(a_placed_job("[0.5:cpu,mem]"))["processes"][0]["resources"]
-        assert shares == ["0.5 cores", "1 GiB"]
+        shares = anna.job(a_placed_job("[cpu,mem]"))["processes"][0]["resources"]
+        assert shares == ["1 core", "1 GiB"]
 
     def test_a_job_waits_until_the_default_is_free(
         self, anna: Person, a_node: Callable[..., Worker], a_placed_job: Callable[..., int]

@@ -230,9 +230,14 @@ def _shares(session: Session, number: int) -> defaultdict[int, list[str]]:
         .where(Process.job_id == number, Allocation.kind != PORT)
         .order_by(Allocation.id)
     ):
-        amount = {CPU: f"{row.amount / 1000:g} cores", MEMORY: f"{row.amount / 1024:g} GiB"}.get(row.kind)
-        shares[row.process_id].append(amount or f"{row.kind} {row.unit}")
+        shares[row.process_id].append(_share(row.kind, row.unit, row.amount))
     return shares
+
+
+def _share(kind: str, unit: str, amount: int) -> str:
+    if kind == CPU:
+        return "1 core" if amount == 1000 else f"{amount / 1000:g} cores"
+    return f"{amount / 1024:g} GiB" if kind == MEMORY else f"{kind} {unit}"
 
 
 def _filtered(query: Select[*tuple[Any, ...]], filters: Mapping[str, str]) -> Select[*tuple[Any, ...]]:
