@@ -3,12 +3,12 @@
 from collections.abc import Callable
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import update
 
 from pit_server.context import Head
-from pit_server.db.models import Allocation, Attempt, Job, User
+from pit_server.db.models import Allocation, Attempt
 from pit_server.services.scheduling.fair_share import FairShare
-from tests.support.clusters.head import NOW, Person, Worker, ended
+from tests.support.clusters.head import NOW, Person, Worker, a_submission, ended
 
 
 @pytest.fixture
@@ -38,13 +38,13 @@ def test_a_job_of_high_priority_comes_first(
     head: Head,
     worker: Worker,
     anna: Person,
+    root: Person,
     a_placed_job: Callable[..., int],
     a_waiting_job: Callable[..., int],
 ) -> None:
     a_placed_job("[2:a100]")
-    normal, high = a_waiting_job("[a100]"), a_waiting_job("[a100]")
-    with head.database.write() as session:
-        session.execute(update(Job).where(Job.id == high).values(options={"priority": "high"}))
+    root.ok(root.patch("/users/anna", max_priority="high"))
+    normal, high = a_waiting_job("[a100]"), a_waiting_job("[a100]", priority="high")
     head.scheduling()
     entries = anna.ok(anna.get("/queue"))["jobs"]
     assert [(entry["number"], entry["priority"]) for entry in entries] == [(high, "high"), (normal, "normal")]
@@ -103,13 +103,24 @@ def test_a_group_is_charged_for_its_users(
     assert root.ok(root.get("/users/anna"))["share_group"] == ""
 
 
-def test_only_those_who_may_give_a_high_priority(head: Head, anna: Person, root: Person) -> None:
+def test_a_priority_above_what_the_user_may_give_is_refused(anna: Person, root: Person, node: Worker) -> None:
     assert anna.patch("/users/me", max_priority="high").status_code == 403
     refused = root.patch("/users/anna", max_priority="top")
     assert refused.json["message"] == "max_priority must be one of low, normal, high, not 'top'"
+    refused = anna.post("/jobs", json=a_submission(priority="high"))
+    assert refused.status_code == 403
+    assert refused.json["message"] == "you may submit jobs with a priority up to normal, not high"
+    assert refused.json["hint"] == "an admin can allow it: `pit set user:anna max_priority=high`"
+    assert root.ok(root.post("/jobs", json=a_submission(priority="high")))["options"]["priority"] == "high"
+
+
+def test_a_job_without_priority_gets_the_highest_that_is_not_above_normal(
+    anna: Person, root: Person, node: Worker
+) -> None:
+    root.ok(root.patch("/users/anna", max_priority="low"))
+    assert anna.job(anna.submit())["options"]["priority"] == "low"
     root.ok(root.patch("/users/anna", max_priority="high"))
-    with head.database.read() as session:
-        assert session.execute(select(User.max_priority).where(User.name == "anna")).scalar_one() == "high"
+    assert anna.job(anna.submit())["options"]["priority"] is None
 
 
 def test_a_job_with_spread_uses_a_node_for_each_process(
@@ -117,8 +128,6 @@ def test_a_job_with_spread_uses_a_node_for_each_process(
 ) -> None:
     for name in ("n0", "n1"):
         a_node(name, gpus={"A100": 2})
-    number = a_waiting_job("2:[a100]")
-    with head.database.write() as session:
-        session.execute(update(Job).where(Job.id == number).values(options={"spread": True}))
+    number = a_waiting_job("2:[a100]", spread=True)
     head.scheduling()
     assert {process["node"] for process in anna.job(number)["processes"]} == {"n0", "n1"}

@@ -84,8 +84,8 @@ def accept_submission(
         continued = _find_continued(session, caller, submission.options.continues)
     options = submission.options
     runtime = runtimes.resolve(options, continued.options if continued else None, settings.default_runtime)
-    submission = replace(submission, options=replace(options, runtime=runtime))
-    shares.check_priority(session, caller, submission.options)
+    priority = shares.resolve_priority(session, caller, options.priority)
+    submission = replace(submission, options=replace(options, runtime=runtime, priority=priority))
     booked = request.with_defaults(default_needs(settings))
     _check_possible(session, caller.user_id, booked, submission.options)
     origin.check()

@@ -3,26 +3,28 @@
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from pit_protocol.job_options import HIGH, NORMAL, PRIORITIES, JobOptions
+from pit_protocol.job_options import NORMAL, PRIORITIES
 from pit_protocol.problem import Problem
 from pit_server.db.models import Group, Membership, User
 from pit_server.services.users import groups
 from pit_server.services.users.tokens import Caller
 
 
-def check_priority(session: Session, caller: Caller, options: JobOptions) -> None:
-    """Refuse a priority above what the user may give their jobs; admins may give each."""
-    wanted = options.priority or NORMAL
-    if caller.is_admin or options.priority is None:
-        return
+def resolve_priority(session: Session, caller: Caller, wanted: str | None) -> str | None:
+    """The priority of a new job. One above what the user may give is refused; admins may give each."""
+    if caller.is_admin:
+        return wanted
     most = session.execute(select(User.max_priority).where(User.id == caller.user_id)).scalar_one()
-    if PRIORITIES.index(wanted) > PRIORITIES.index(most):
-        raise Problem(
-            "priority_too_high",
-            f"you may submit jobs with a priority up to {most}, not {wanted}",
-            f"an admin can allow it: `pit set user:{caller.name} max_priority={HIGH}`",
-            status=403,
-        )
+    if PRIORITIES.index(wanted or NORMAL) <= PRIORITIES.index(most):
+        return wanted
+    if wanted is None:
+        return most
+    raise Problem(
+        "priority_too_high",
+        f"you may submit jobs with a priority up to {most}, not {wanted}",
+        f"an admin can allow it: `pit set user:{caller.name} max_priority={wanted}`",
+        status=403,
+    )
 
 
 def read_priority(name: str, text: str) -> str:
