@@ -22,6 +22,7 @@ from pit_server.background import loop
 from pit_server.background.clock_watch import ClockWatch
 from pit_server.background.code_gc import CodeGc
 from pit_server.background.data_gc import DataGc
+from pit_server.background.disk_watch import DiskWatch
 from pit_server.background.node_watch import NodeWatch
 from pit_server.background.preparing import Preparing
 from pit_server.background.purge import Purge
@@ -44,7 +45,17 @@ from pit_server.services.users.request_limits import RequestLimits
 from pit_server.settings import Settings
 from pit_server.store.data_root import DataRoot
 from pit_server.store.marks import Marks
-from pit_server.wakeups import CLOCK, CODE_GC, DATA_GC, NODE_WATCH, PREPARER, PURGE, SCHEDULER, Wakeups
+from pit_server.wakeups import (
+    CLOCK,
+    CODE_GC,
+    DATA_GC,
+    DISK_WATCH,
+    NODE_WATCH,
+    PREPARER,
+    PURGE,
+    SCHEDULER,
+    Wakeups,
+)
 
 log = logging.getLogger(__name__)
 RETRY_AFTER_S = 2
@@ -155,6 +166,8 @@ def start_background(head: Head) -> None:
     loop.start("node-watch", head.wakeups, NODE_WATCH, head.node_watch)
     data_gc = DataGc(head.database, head.data, head.quotas, head.settings, head.clock)
     loop.start("data-gc", head.wakeups, DATA_GC, data_gc)
+    disk_watch = DiskWatch(head.database, head.data, head.quotas, head.settings)
+    loop.start("disk-watch", head.wakeups, DISK_WATCH, disk_watch)
     loop.start("clock", head.wakeups, CLOCK, ClockWatch(head.clock))
     loop.start("purge", head.wakeups, PURGE, Purge(head.database, head.data))
 

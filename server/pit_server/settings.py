@@ -43,6 +43,7 @@ BOUNDS = {
     "shm_mib": (1, 1 << 30),
     "max_pids": (1, 1 << 22),
     "min_free_percent": (0.0, 99.0),
+    "end_free_percent": (0.0, 99.0),
     "reserve_mib": (0, 1 << 20),
     "job_days": (0, 100_000),
     "trash_entries": (0, 1 << 40),
@@ -123,6 +124,7 @@ class Settings:
     max_output_mib: int = 1024  # kept of a job's output: the beginning and the end; 0: all
     max_files: int = 5_000_000  # in a home or the directory of a group; 0: no limit
     min_free_percent: float = 2.0  # of the disk; with less, uploads and submissions are refused
+    end_free_percent: float = 1.0  # of the disk; with less, the job that fills it is ended; 0: never
     reserve_mib: int = 64  # reserved on disk, to keep working when it is full; 0: nothing
     job_days: int = 0  # after which an ended job's directory goes to the trash; 0: never
     trash_days: int = 30  # after which what is in the trash is deleted; 0: never

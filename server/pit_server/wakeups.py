@@ -14,6 +14,7 @@ SCHEDULER = "scheduler"  # there is a job to place, or a resource became free
 PREPARER = "preparer"  # there is a job to prepare
 NODE_WATCH = "node_watch"  # a node's lease changed
 DATA_GC = "data_gc"  # never notified: runs once a day
+DISK_WATCH = "disk_watch"  # never notified: looks every few seconds
 PURGE = "purge"  # something was deleted for good, and its files are to go
 CLOCK = "clock"  # never notified: runs once an hour
 LOCK_WATCH = "lock_watch"  # never notified: looks every few seconds

@@ -44,6 +44,7 @@ def used(place: Path) -> int:
 
 
 @pytest.mark.threat("F27", "F28", "F31", "S43")
+@pytest.mark.threat("F28", "F31")
 def test_endless_output_fills_no_disk_and_neither_neighbour_nor_stop_suffers(
     head: StubHead,  # noqa: F811
     workers: Workers,  # noqa: F811
@@ -61,3 +62,26 @@ def test_endless_output_fills_no_disk_and_neither_neighbour_nor_stop_suffers(
     head.stop(1)
     end = eventually(lambda: head.end(1))
     assert (end.killed_by, end.log_size > 64 * 1024 * 1024) == (KilledBy.USER, True)
+
+
+@pytest.mark.threat("F28")
+def test_the_process_that_fills_the_disk_is_ended_and_no_other(
+    head: StubHead,  # noqa: F811
+    workers: Workers,  # noqa: F811
+    eventually: Eventually,  # noqa: F811
+    small_disk: Path,
+) -> None:
+    for name in ("shared", "home/ann", "jobs/1/src", "jobs/1/keep", "jobs/2/src", "jobs/2/keep"):
+        (small_disk / "data" / name).mkdir(parents=True)
+    head.data_root = str(small_disk / "data")
+    workers.start(small_disk / "spool", PIT_WORKER_DISK_RESERVE_MIB="32", PIT_WATCH_SPEEDUP="50")
+    quiet = a_spec("head -c 20M /dev/zero >$JOB_DIR/result; echo written; sleep 600")
+    head.order(Order(1, 1, OrderAction.RUN, spec=quiet))
+    eventually(lambda: head.log(1) == "written\n")
+    slow = "while :; do head -c 1M /dev/zero >>$JOB_DIR/large; sleep 0.2; done"
+    paths = {name: path.replace("jobs/1", "jobs/2") for name, path in quiet.paths.items()}
+    head.order(Order(2, 1, OrderAction.RUN, spec=replace(quiet, command=slow, paths=paths)))
+    end = eventually(lambda: head.end(2))
+    assert (end.killed_by, head.end(1)) == (KilledBy.LIMIT, None)
+    spool = small_disk / "spool"
+    assert end.reason == f"less than 16 MiB are free at {spool}, and this process fills that disk"

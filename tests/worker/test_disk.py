@@ -93,7 +93,7 @@ def test_the_first_beat_of_a_worker_on_a_full_disk_does_not_say_that_all_is_well
 def test_a_full_disk_is_the_reason_if_the_exit_code_cannot_be_saved(
     head: StubHead, workers: Workers, eventually: Eventually, small_disk: Path
 ):
-    workers.start(small_disk / "spool", **FAST)
+    workers.start(small_disk / "spool", PIT_WORKER_DISK_RESERVE_MIB="0", **FAST)
     head.run(1, f"cat /dev/zero >{small_disk}/large; exit 4")
     end = eventually(lambda: head.end(1))
     reason = "its node's disk is full: how it ended could not be written down"

@@ -84,6 +84,7 @@ class Worker:
             self._runtime,
             spool.path,
             settings.disk_reserve_mib,
+            settings.disk_end_mib,
             lambda: [process.entry for process in self._processes.known.values() if process.is_live],
             lambda excess: self._processes.stop_over_limit(excess.key, excess.reason),
             self._on_change,

@@ -10,9 +10,12 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from pit_protocol.system.largest_writer import WriterWatch
 from pit_worker.loop import Loop
 from pit_worker.runtime.base import Runtime
 from pit_worker.runtime.docker.engine import EngineRefused
@@ -45,6 +48,7 @@ class DiskMonitor:
         runtime: Runtime,
         spool: Path,
         reserve_mib: int,
+        end_mib: int,
         list_entries: Callable[[], Collection[Entry]],
         on_excess: Callable[[Excess], None],
         changed: Callable[[], None],
@@ -55,6 +59,8 @@ class DiskMonitor:
         self._runtime = runtime
         self._spool = spool
         self._reserve = reserve_mib * MIB
+        self._end_below = min(end_mib * MIB, self._reserve // 2)
+        self._watches: dict[int, WriterWatch[Key]] = {}  # by the number of the disk
         self._list_entries = list_entries
         self._on_excess = on_excess
         self._changed = changed
@@ -63,13 +69,14 @@ class DiskMonitor:
 
     def start(self) -> None:
         """Check now, and from then on at intervals."""
-        limited = [e for e in self._list_entries() if e.intent.spec and e.intent.spec.disk_mib]
-        threading.Thread(target=self._check_all, args=(limited,), name="disks", daemon=True).start()
+        entries = list(self._list_entries())
+        threading.Thread(target=self._check_all, args=(entries,), name="disks", daemon=True).start()
 
     def _check_all(self, entries: Collection[Entry]) -> None:
         try:
             trouble = self._check_reserve()
             excesses = [excess for entry in entries if (excess := self._check(entry))]
+            excesses += self._find_largest_writers(entries)
         except Exception:
             log.exception("internal worker error")
             trouble, excesses = "", []
@@ -109,6 +116,34 @@ class DiskMonitor:
             if disk.f_files and disk.f_favail < MIN_FREE_FILES:
                 return f"there is room for less than {MIN_FREE_FILES:,} more files at {place}"
         return ""
+
+    def _find_largest_writers(self, entries: Collection[Entry]) -> list[Excess]:
+        """The processes to end, on disks that have almost no space left."""
+        found = []
+        disks = {place.stat().st_dev: place for place in (self._spool, *self._runtime.list_disks())}
+        for disk, place in disks.items() if self._end_below else ():
+            status = os.statvfs(place)
+            watch = self._watches.setdefault(disk, WriterWatch())
+            measure = partial(self._measure_on, disk, entries)
+            key = watch.look(status.f_bavail * status.f_frsize, self._end_below, measure)
+            if key is not None:
+                short = f"less than {self._end_below // MIB:,} MiB are free at {place}"
+                found.append(Excess(key, f"{short}, and this process fills that disk"))
+        return found
+
+    def _measure_on(self, disk: int, entries: Collection[Entry]) -> dict[Key, int]:
+        """What each process uses of one disk, in KiB."""
+        sizes = {}
+        for entry in entries:
+            places = [entry.path]
+            with suppress(OSError, EngineRefused):
+                places += self._runtime.list_written_dirs(entry)
+            sizes[entry.key] = 0
+            for place in places:
+                with suppress(OSError, subprocess.SubprocessError):
+                    if place.stat().st_dev == disk:
+                        sizes[entry.key] += measure_kib(place)
+        return sizes
 
     def _check(self, entry: Entry) -> Excess | None:
         spec, began = entry.intent.spec, time.monotonic()

@@ -23,6 +23,7 @@ BOUNDS = {
     "image_cache_gib": (0, 1 << 22),
     "venv_cache_gib": (0, 1 << 22),
     "disk_reserve_mib": (0, 1 << 40),
+    "disk_end_mib": (0, 1 << 40),
     "max_start_faults": (1, 1000),
 }
 
@@ -61,6 +62,7 @@ class Settings:
     venv_cache_gib: int = 50  # disk space for them; 0: no limit
     disk_reserve_mib: int = 2048  # with less free space, the node takes no new processes; 0: it does
     max_start_faults: int = 3  # jobs in a row that could not be started; then the node takes none for a while
+    disk_end_mib: int = 512  # with less free space, the process that fills the disk is ended; 0: never
     cgroups: bool = True  # off: processes are not contained by cgroups
     pid_namespaces: bool = True  # off: without cgroups, supervisors alone contain processes
     boot_id: str = ""  # instead of the kernel's, to simulate a reboot
