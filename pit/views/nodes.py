@@ -9,6 +9,7 @@ from pit.ui.sanitize import sanitize
 from pit.ui.tables import Column, Section
 from pit.ui.times import local_time
 from pit_protocol.answers.nodes import Node, NodeJob, NodeResource
+from pit_protocol.states import NodeState
 
 HIDDEN = "somebody else's job"
 AS_USER = "user"  # each job runs as its user
@@ -118,6 +119,8 @@ def _slots(node: Node) -> str:
 
 def _runtime(node: Node) -> str:
     """The runtime, and the account that all jobs run as if they do not run as their users."""
+    if node.state == NodeState.NEW:  # its worker has not said it yet
+        return "-"
     return sanitize(node.runtime if node.run_as == AS_USER else f"{node.runtime} as {node.run_as}")
 
 

@@ -243,7 +243,8 @@ def _describe_missing(
     a_kind = "a GPU" if kind == ANY_GPU else kind
     if placement is None:
         kinds = list_kinds([node for node in nodes if node.view.id not in access.closed_nodes], access)
-        return f"no node has {a_kind}; the cluster has {', '.join(kinds) or 'no GPUs'}"
+        instead = f"the cluster has {', '.join(kinds) or 'no GPUs'}"
+        return "no node has a GPU" if kind == ANY_GPU and not kinds else f"no node has {a_kind}; {instead}"
     kinds = list_kinds(allowed, access)
     instead = f"; there is {', '.join(kinds)}" if kinds else ""
     if placement.value is not None:

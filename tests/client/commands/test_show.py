@@ -79,11 +79,13 @@ def test_nodes(connected: StubHead, pit_command: Pit) -> None:
         "n1", state="new", cores=0, memory_mib=0, slots=8, free_slots=8, resources=[],
         runtime="process", run_as="lab",
     )  # fmt: skip
-    connected.people.records["nodes"] = {"n0": a_node(), "n1": new}
+    shared = a_node("n2", runtime="process", run_as="lab")
+    connected.people.records["nodes"] = {"n0": a_node(), "n1": new, "n2": shared}
     assert pit_command("show", "nodes").stdout.splitlines() == [
         "NODE  STATE   FREE SLOTS  FREE CORES  FREE MEMORY   RUNTIME         RESOURCES",
         "n0    online  15 of 16    6.5 of 8    48 of 64 GiB  docker          2:gtx1070 (1 free)",
-        "n1    new     8 of 8      -           -             process as lab  -",
+        "n1    new     8 of 8      -           -             -               -",
+        "n2    online  15 of 16    6.5 of 8    48 of 64 GiB  process as lab  2:gtx1070 (1 free)",
     ]
 
 

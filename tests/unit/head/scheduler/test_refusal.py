@@ -51,7 +51,7 @@ def test_a_cluster_without_nodes_says_so() -> None:
 
 def test_a_cluster_without_gpus_says_so() -> None:
     reason = refusal_reason(parse("[gpu]"), [a_view("n0")])
-    assert reason == "[gpu] cannot be fulfilled: no node has a GPU; the cluster has no GPUs"
+    assert reason == "[gpu] cannot be fulfilled: no node has a GPU"
 
 
 def test_a_request_that_fits_only_if_named_kinds_go_first_is_accepted() -> None:
