@@ -11,7 +11,7 @@ class Timing:
     health_timeout_s: float = 20.0  # for one of them
     fault_pause_s: float = 60.0  # after starts that failed in a row, grows with each further failure
     start_patience_s: float = 120.0  # how long a start that fails is tried again
-    disk_check_s: float = 10.0  # between two checks of the disks
+    disk_check_s: float = 2.0  # between two checks of the disks
     disk_rest: float = 20.0  # a measurement that took 1 s is repeated after this many seconds
     engine_check_s: float = 5.0  # between two checks of the Docker engine
     engine_timeout_s: float = 10.0  # for its answer to a check

@@ -16,7 +16,8 @@ from pit_server.settings import Settings
 from pit_server.store.data_root import DataRoot
 from pit_server.store.files.disk_usage import measure
 
-EVERY_S = 5.0
+EVERY_S = 1.0  # a look costs microseconds as long as there is space
+ENOUGH = 4 * 1024 * 1024  # free bytes with which the database can store an end
 log = logging.getLogger(__name__)
 
 
@@ -69,6 +70,9 @@ class DiskWatch:
     def _end(self, number: int, free: int) -> None:
         used = render_size(self._sizes.get(number, 0))
         reason = f"the head's disk has {render_size(free)} left, and this job has written the most: {used}"
+        if free < ENOUGH:
+            # Only now, so that the job has no time to eat what is given up for its end.
+            self._quotas.set_disk_full(True)
         try:
             with self._database.write() as session:
                 job = lifecycle.lock(session, number)

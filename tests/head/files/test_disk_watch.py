@@ -46,3 +46,20 @@ def test_the_job_that_writes_most_while_space_is_low_is_ended_with_the_reason_in
     told = "the head's disk has 9.0 MiB left, and this job has written the most: 1.0 MiB"
     assert (record["outcome"], record["reason"]) == ("failed", told)
     assert any(told in line["text"] for line in anna.log(runaway)["lines"])
+
+
+def test_the_reserve_is_given_up_just_before_the_end_is_stored(
+    head: Head,
+    a_node: Callable[..., Worker],
+    a_placed_job: Callable[..., int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    node = a_node()
+    number = a_placed_job(with_tree=True)
+    node.beat(running(next(iter(node.orders())), started_at=1.0))
+    (head.data.job(number) / "1/keep/large").write_bytes(b"x" * MIB)
+    reserve = head.settings.home / "reserve"
+    reserve.write_bytes(b"x")
+    monkeypatch.setattr(head.quotas, "free", lambda: (0, 1000 * MIB))
+    DiskWatch(head.database, head.data, head.quotas, replace(head.settings, end_free_percent=1.0))()
+    assert not reserve.exists()
