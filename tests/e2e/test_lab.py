@@ -150,6 +150,7 @@ def test_a_second_worker_with_the_same_identity_fences_the_first(lab: Lab, root:
     other.mkdir()
     for file in config.iterdir():
         (other / file.name).write_text(file.read_text().replace(str(config), str(other)))
+        (other / file.name).chmod(0o600)
     lab.start_worker(other)
     assert first.wait(30) == 1
     assert root.json("show", "node:n0")["epoch"] == 2

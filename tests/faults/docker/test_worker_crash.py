@@ -29,7 +29,7 @@ def test_user_code_runs_once_though_the_worker_crashes(
     assert (end.exit_code, head.log(1)) == (4, "out\n")
     assert (own_root / "jobs/1/ledger").read_text() == "ran\n"
     eventually(lambda: containers.left() == [])
-    left = {"lock", "lease", "data_root", "images"}
+    left = {"lock", "lease", "data_root", "hellos", "images"}
     eventually(lambda: {path.name for path in containers.spool.iterdir()} <= left)
 
 

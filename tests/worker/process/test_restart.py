@@ -67,7 +67,7 @@ def test_user_code_runs_once_though_the_worker_crashes(
     end = eventually(lambda: head.end(1))
     assert (end.exit_code, head.log(1)) == (4, "out\n")
     assert (data_root / "jobs/1/ledger").read_text() == "ran\n"
-    eventually(lambda: {path.name for path in workers.spool.iterdir()} == {"lock", "lease", "data_root"})
+    eventually(lambda: {path.name for path in workers.spool.iterdir()} == {"lock", "lease", "data_root", "hellos"})
 
 
 def test_a_stop_is_carried_out_though_the_worker_crashes_during_it(

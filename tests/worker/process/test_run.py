@@ -156,7 +156,7 @@ def test_repeated_and_old_orders_start_nothing(head: StubHead, eventually: Event
 def test_a_forgotten_process_leaves_no_trace(head: StubHead, eventually: Eventually, workers: Workers):
     head.run(1, "true")
     eventually(lambda: head.end(1))
-    eventually(lambda: {path.name for path in workers.spool.iterdir()} == {"lock", "lease", "data_root"})
+    eventually(lambda: {path.name for path in workers.spool.iterdir()} == {"lock", "lease", "data_root", "hellos"})
 
 
 def test_a_process_the_worker_never_had_is_reported_as_ended(head: StubHead, eventually: Eventually):
