@@ -16,18 +16,20 @@ def a_container(code: int, finished_at: float = 200.0, *, oom: bool = False) -> 
 
 
 def test_an_exit_code_is_reported_unchanged():
-    assert interpret(a_container(3), 100.0, 50.0, live_restore=False, now=300.0) == End(200.0, exit_code=3)
+    assert interpret(a_container(3), 100.0, 50.0, live_restore=lambda: False, now=300.0) == End(
+        200.0, exit_code=3
+    )
 
 
 def test_a_child_killed_for_memory_does_not_change_the_exit_code():
-    assert interpret(a_container(0, oom=True), 100.0, 50.0, live_restore=False, now=300.0) == End(
+    assert interpret(a_container(0, oom=True), 100.0, 50.0, live_restore=lambda: False, now=300.0) == End(
         200.0, 0, oom=True
     )
 
 
 @pytest.mark.parametrize(("code", "signal"), [(137, 9), (143, 15)])
 def test_an_engine_restarted_without_live_restore_is_the_cause(code: int, signal: int):
-    end = interpret(a_container(code), 100.0, 199.0, live_restore=False, now=300.0)
+    end = interpret(a_container(code), 100.0, 199.0, live_restore=lambda: False, now=300.0)
     assert end == End(200.0, code, signal, KilledBy.RUNTIME, RESTARTED)
 
 
@@ -43,12 +45,12 @@ def test_an_engine_restarted_without_live_restore_is_the_cause(code: int, signal
     ids=["older", "live-restore", "memory", "long ago", "unknown"],
 )
 def test_a_users_own_kill_is_not_blamed_on_the_engine(engine_at: float | None, keeps: bool, oom: bool):
-    end = interpret(a_container(137, oom=oom), 100.0, engine_at, live_restore=keeps, now=300.0)
+    end = interpret(a_container(137, oom=oom), 100.0, engine_at, live_restore=lambda: keeps, now=300.0)
     assert (end.signal, end.killed_by) == (9, None)
 
 
 def test_a_container_that_is_gone_was_removed():
-    end = interpret(None, 100.0, 50.0, live_restore=False, now=300.0)
+    end = interpret(None, 100.0, 50.0, live_restore=lambda: False, now=300.0)
     assert end == End(300.0, signal=9, killed_by=KilledBy.RUNTIME, reason=REMOVED)
 
 

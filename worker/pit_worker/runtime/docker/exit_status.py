@@ -4,6 +4,7 @@ import os
 import socket
 import struct
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,22 +32,22 @@ def interpret(
     started_at: float | None,
     engine_at: float | None,
     *,
-    live_restore: bool,
+    live_restore: Callable[[], bool],
     now: float,
 ) -> End:
     """The end of a container that started at `started_at`, by an engine that started at `engine_at`.
 
-    `live_restore`: containers survive a restart of the engine.
+    `live_restore`: whether containers survive a restart of the engine; asked only if that matters.
     """
     if container is None:
         return End(now, signal=9, killed_by=KilledBy.RUNTIME, reason=REMOVED)
     code = container.exit_code
     signal = code - 128 if 128 < code <= 128 + 64 else None
     end = End(container.finished_at or now, code, signal, oom=container.oom)
-    if live_restore or container.oom or signal not in (9, 15) or not started_at or not engine_at:
+    if container.oom or signal not in (9, 15) or not started_at or not engine_at:
         return end
     # Exit code and signal are the same as after a user's own kill; only the times differ.
-    if started_at < engine_at and end.ended_at < engine_at + CLEANUP_S:
+    if started_at < engine_at and end.ended_at < engine_at + CLEANUP_S and not live_restore():
         return End(end.ended_at, code, signal, KilledBy.RUNTIME, RESTARTED)
     return end
 

@@ -266,10 +266,13 @@ class DockerRuntime:
     def _find_end(self, entry: Entry) -> End:
         record = entry.record()
         found = self._wait(record) if record else None
-        live_restore = bool(self._engine.info().get("LiveRestoreEnabled"))
         self._output_writers.finish(entry)
         return interpret(
-            found, entry.started_at(), engine_started_at(), live_restore=live_restore, now=time.time()
+            found,
+            entry.started_at(),
+            engine_started_at(),
+            live_restore=lambda: bool(self._engine.info().get("LiveRestoreEnabled")),
+            now=time.time(),
         )
 
     def _wait(self, record: Record) -> ContainerInfo | None:
