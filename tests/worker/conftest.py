@@ -18,6 +18,7 @@ from tests.support.stubs.worker_head import StubHead
 T = TypeVar("T")
 OWN = cgroup.find_own()
 ROOT = Path(__file__).parents[2]
+EMPTY_SPOOL = {"lock", "lease", "data_root", "hellos"}  # what stays in it without processes
 PYTHON_ENVIRON = {"PYTHONPATH": f"{ROOT}/worker:{ROOT}/protocol"}
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from pit_protocol.states import KilledBy, ProcessState
 from tests.support.stubs.worker_head import StubHead
-from tests.worker.conftest import Eventually, Workers, is_alive
+from tests.worker.conftest import EMPTY_SPOOL, Eventually, Workers, is_alive
 
 COUNT = 'i=0; until [ -e "$JOB_DIR/go" ]; do echo line $((i++)); sleep 0.01; done; echo last $i $$'
 
@@ -67,7 +67,7 @@ def test_user_code_runs_once_though_the_worker_crashes(
     end = eventually(lambda: head.end(1))
     assert (end.exit_code, head.log(1)) == (4, "out\n")
     assert (data_root / "jobs/1/ledger").read_text() == "ran\n"
-    eventually(lambda: {path.name for path in workers.spool.iterdir()} == {"lock", "lease", "data_root", "hellos"})
+    eventually(lambda: {path.name for path in workers.spool.iterdir()} == EMPTY_SPOOL)
 
 
 def test_a_stop_is_carried_out_though_the_worker_crashes_during_it(

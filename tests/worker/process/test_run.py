@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from pit_protocol.messages.beat import Order, OrderAction, Orders
 from pit_protocol.states import KilledBy, ProcessState
 from tests.support.stubs.worker_head import StubHead, a_spec
-from tests.worker.conftest import Eventually, Workers, is_alive
+from tests.worker.conftest import EMPTY_SPOOL, Eventually, Workers, is_alive
 
 
 @pytest.fixture(autouse=True)
@@ -156,7 +156,7 @@ def test_repeated_and_old_orders_start_nothing(head: StubHead, eventually: Event
 def test_a_forgotten_process_leaves_no_trace(head: StubHead, eventually: Eventually, workers: Workers):
     head.run(1, "true")
     eventually(lambda: head.end(1))
-    eventually(lambda: {path.name for path in workers.spool.iterdir()} == {"lock", "lease", "data_root", "hellos"})
+    eventually(lambda: {path.name for path in workers.spool.iterdir()} == EMPTY_SPOOL)
 
 
 def test_a_process_the_worker_never_had_is_reported_as_ended(head: StubHead, eventually: Eventually):
