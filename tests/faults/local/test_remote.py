@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from pit.local.local_cluster import State, get_names, worker_command
 from pit_worker.data.mount_daemon import BUSY
-from tests.support.clusters.local import Cluster, eventually, is_alive
+from tests.support.clusters.local import Cluster, eventually
 from tests.support.mounts import IN_REMOTE
 
+# For one job each: a start that crashes its worker three times is not tried again.
 MOMENTS = (
     "after-intent",
-    "after-fetch",
     "after-mount",
     "after-start",
     "after-exit",
@@ -26,6 +27,8 @@ MOMENTS = (
     "after-deliver",
     "after-end-report",
 )
+OTHER_MOMENTS = ("after-fetch", "after-start")
+CRASHED = 137
 SCRIPT = """
 echo "start" >>{ledger}
 echo result >"$RESULT_FILE"; mkdir "$KEEP_DIR/sub"; cd "$KEEP_DIR/sub"; echo model >model; ln -s model latest
@@ -75,16 +78,34 @@ def test_a_worker_killed_at_every_step_of_one_job_loses_nothing(cluster: Cluster
     home(cluster).mkdir(exist_ok=True)
     (home(cluster) / "before").write_text("from home\n")
     (data(cluster) / "shared" / "set").write_text("from shared\n")
-    number = cluster.run(SCRIPT.format(ledger=tmp_path / "ledger"))
-    for moment in MOMENTS:
-        cluster.pit("up", PIT_CRASH_AT=moment)  # it may be dead before it is said to be up
-        pid = cluster.pid("worker")
-        eventually(lambda pid=pid: not is_alive(pid))
-    cluster.ok("up")
+    for number_of_ledger, moments in enumerate((MOMENTS, OTHER_MOMENTS)):
+        ledger = tmp_path / f"ledger{number_of_ledger}"
+        number = cluster.run(SCRIPT.format(ledger=ledger))
+        for moment in moments:
+            assert run_worker(cluster, PIT_CRASH_AT=moment) == CRASHED, moment
+        cluster.ok("up")
+        check_whole(cluster, number, ledger)
+        cluster.kill("worker")
+
+
+def run_worker(cluster: Cluster, **settings: str) -> int:
+    """Run the worker of `pit up` without the parent that would start it again; its exit code."""
+    state = State(cluster.home)
+    names = get_names(state)
+    assert names
+    command = worker_command(state, names)
+    command = command[command.index("pit_worker") - 2 :]
+    env = {**cluster.env, "PIT_WORKER_RUN_AS": "worker", **settings}
+    with (cluster.home / "worker.log").open("ab") as log:
+        return subprocess.run(command, env=env, stdout=log, stderr=log, timeout=120).returncode
+
+
+def check_whole(cluster: Cluster, number: int, ledger: Path) -> None:
+    """The job ran once, and all that it left has arrived."""
     record = cluster.wait(number)
     assert [process["exit_code"] for process in record["processes"]] == [4], record
     assert (record["outcome"], record["result"]) == ("failed", "result")
-    assert (tmp_path / "ledger").read_text().splitlines() == ["start", "end"]
+    assert ledger.read_text().splitlines() == ["start", "end"]
     log = cluster.ok("log", str(number))
     assert log.count("[worker 0] from home") == log.count("[worker 0] from shared") == 1
     job = data(cluster) / "jobs" / str(number) / "1"
