@@ -38,6 +38,6 @@ def test_a_failpoint_crashes_when_it_is_reached_often_enough(value: str, reached
 
 def test_a_speedup_shortens_its_own_intervals():
     timing = testing.read_timing({"PIT_WATCH_SPEEDUP": "10"})
-    assert (timing.disk_check_s, timing.engine_timeout_s, timing.gpu_check_s) == (1.0, 1.0, 10.0)
+    assert (timing.disk_check_s, timing.engine_timeout_s, timing.gpu_check_s) == (0.2, 1.0, 10.0)
     timing = testing.read_timing({"PIT_GPU_SPEEDUP": "10"})
-    assert (timing.disk_check_s, timing.gpu_check_s, timing.gpu_release_s) == (10.0, 1.0, 3.0)
+    assert (timing.disk_check_s, timing.gpu_check_s, timing.gpu_release_s) == (2.0, 1.0, 3.0)
