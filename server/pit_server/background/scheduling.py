@@ -38,11 +38,19 @@ class Scheduling:
             plan_commit.commit(self._database, self.latest, now=time.time())
         if not self.latest.is_complete:
             return 0.0
-        return FULL_PASS_S if self.latest.reasons else None
+        return _soonest(FULL_PASS_S if self.latest.reasons else None, found.next_due)
 
     def _tell(self, found: SchedulingInput) -> None:
         """Keep the reasons, and wake those who follow a job whose reason changed."""
-        before, self.reasons = self.reasons, {**self.latest.reasons, **found.held}
+        held = {number: hold.reason for number, hold in found.held.items()}
+        before, self.reasons = self.reasons, {**self.latest.reasons, **held}
         changed = [number for number, reason in self.reasons.items() if before.get(number) != reason]
         if changed:
             self._database.wakeups.notify([STATUS, *map(job_topic, changed)])
+
+
+def _soonest(in_s: float | None, due: float | None) -> float | None:
+    """The sooner of a time from now and a time on the clock."""
+    if due is None:
+        return in_s
+    return min(max(0.0, due - time.time()), FULL_PASS_S if in_s is None else in_s)

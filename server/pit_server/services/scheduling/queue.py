@@ -20,15 +20,14 @@ from pit_server.scheduler.explain import can_avoid
 from pit_server.scheduler.kinds import CPU, MEMORY
 from pit_server.scheduler.order import Usage, Waiting
 from pit_server.scheduler.plan import FULL_PASS_S, Given
-from pit_server.scheduler.reason import Reason
 from pit_server.services.jobs import requeue
 from pit_server.services.jobs.processes import runtimes
 from pit_server.services.nodes.aliases import KindNames
-from pit_server.services.scheduling import run_times
+from pit_server.services.scheduling import holds, run_times
 from pit_server.services.scheduling.fair_share import FairShare
+from pit_server.services.scheduling.holds import Hold
 from pit_server.services.scheduling.nodes import free_nodes, idle_nodes
 from pit_server.services.scheduling.run_times import RunTimes
-from pit_server.services.users import deactivation
 from pit_server.services.users.access import ResourceAccess
 from pit_server.settings import Settings
 
@@ -41,7 +40,12 @@ ShapeKey = tuple[str, Access, float, str, tuple[str, ...]]
 @dataclass(frozen=True)
 class SchedulingInput:
     given: Given
-    held: Mapping[int, Reason]  # jobs that wait, but not for nodes
+    held: Mapping[int, Hold]  # jobs that wait, but not for nodes
+
+    @property
+    def next_due(self) -> float | None:
+        """When the first job that is held until a time takes part again."""
+        return min((hold.until for hold in self.held.values() if hold.until is not None), default=None)
 
 
 def default_needs(settings: Settings) -> tuple[Need, ...]:
@@ -67,8 +71,8 @@ class QueueReader:
     def read(self, session: Session, *, now: float) -> SchedulingInput:
         """Read the queue and the nodes at one moment; nodes are not read for an empty queue."""
         waiting = session.execute(_WAITING).all()
-        rows = [row for row in waiting if row.is_active]
-        held = {row.id: Reason(deactivation.hold_reason(row.name)) for row in waiting if not row.is_active}
+        held = holds.find_all(session, waiting, now=now)
+        rows = [row for row in waiting if row.id not in held]
         if not rows:
             return SchedulingInput(Given({}, (), now=now), held)
         if not 0 <= now - self._refreshed_at < FULL_PASS_S:

@@ -1,0 +1,34 @@
+"""Holds: what keeps a waiting job out of a pass altogether, whatever is free. One function for each rule."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from sqlalchemy.orm import Session
+
+from pit_server.db.database import AnyRow
+from pit_server.scheduler.reason import Reason
+from pit_server.services.users import deactivation
+
+
+class Hold(NamedTuple):
+    reason: Reason
+    until: float | None = None  # the job takes part again from then on; None: something has to happen
+
+
+# A rule gets the waiting jobs (rows of `queue.py`) and the time, and returns those that it holds, by number.
+Rule = Callable[[Session, Sequence[AnyRow], float], Mapping[int, Hold]]
+
+
+def find_all(session: Session, waiting: Sequence[AnyRow], *, now: float) -> dict[int, Hold]:
+    """All jobs that are held; if several rules hold one, the first of them gives the reason."""
+    held: dict[int, Hold] = {}
+    for rule in reversed(RULES):
+        held |= rule(session, waiting, now)
+    return held
+
+
+def _inactive_users(_session: Session, waiting: Sequence[AnyRow], _now: float) -> dict[int, Hold]:
+    return {row.id: Hold(Reason(deactivation.hold_reason(row.name))) for row in waiting if not row.is_active}
+
+
+RULES: tuple[Rule, ...] = (_inactive_users,)
