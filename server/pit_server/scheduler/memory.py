@@ -80,9 +80,12 @@ class Memory:
     def is_complete(self) -> bool:
         return self.position >= len(self.order.sorted) and not self.retry and not self.is_invalid
 
-    def is_outdated(self, nodes: Sequence[NodeView], now: float, most_s: float) -> bool:
+    def is_outdated(
+        self, nodes: Sequence[NodeView], idle: Sequence[NodeView], now: float, most_s: float
+    ) -> bool:
         """Whether the next pass must go through the whole queue."""
-        if self.is_invalid or not self.has_nodes(nodes):
+        # `idle` has states and troubles too: a node that is gone changes the reasons of all jobs.
+        if self.is_invalid or self.idle != idle or not self.has_nodes(nodes):
             return True
         return self.is_complete and not 0 <= now - self.begun_at < most_s
 

@@ -46,7 +46,7 @@ def plan(given: Given, memory: Memory | None = None, is_over: Callable[[], bool]
 
     `memory` is from the plan before, which owns it no longer. The pass ends when `is_over` says so.
     """
-    if memory is None or memory.is_outdated(given.nodes, given.now, FULL_PASS_S):
+    if memory is None or memory.is_outdated(given.nodes, given.idle, given.now, FULL_PASS_S):
         memory = Memory.begin(given.queue, given.nodes, given.idle, given.usage, given.now, memory)
     else:
         memory.update(given.queue, given.nodes, given.now)

@@ -105,6 +105,13 @@ def test_a_node_that_leaves_takes_its_reservations_along() -> None:
     assert second.reservations[1].nodes == {1}
 
 
+def test_a_node_that_joins_in_trouble_is_named_at_once() -> None:
+    before = plan(given(()))
+    ill = replace(a_view(), trouble="its disk is full")
+    after_it = plan(given([a_job(1, "[cpu]")], idle=[ill], now=1.0), before.memory)
+    assert after_it.reasons[1].render() == "node n0 takes no new processes: its disk is full"
+
+
 def test_a_reserved_job_whose_node_shrinks_is_reserved_elsewhere() -> None:
     views = running(a_view("n0", a100=4), 9, 50.0, a100=4), running(a_view("n1", a100=4), 8, 70.0, a100=4)
     first = plan(given(QUEUE[:1], *views))
