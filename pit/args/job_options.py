@@ -7,9 +7,10 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from pit.args.dependencies import parse_dependencies
 from pit.args.env import complete_plain, parse_assignments
 from pit.args.options import job_number
-from pit_protocol.job_options import ASSIGNMENT, JOB, OPTIONS, Option, check_text
+from pit_protocol.job_options import AFTER, ASSIGNMENT, JOB, OPTIONS, Option, check_text
 from pit_protocol.problem import Problem
 
 
@@ -47,6 +48,15 @@ def _click_option(name: str, option: Option) -> Callable[[Callable[..., Any]], C
             multiple=True,
             shell_complete=complete_plain,
             callback=lambda ctx, param, words: parse_assignments(words, param.opts[0]),  # noqa: ARG005
+            help=option.help,
+        )
+    if option.metavar == AFTER:
+        return click.option(
+            *option.flags,
+            name,
+            metavar=AFTER,
+            multiple=True,
+            callback=lambda ctx, param, words: parse_dependencies(words, param.opts[0]),  # noqa: ARG005
             help=option.help,
         )
     kind = job_number if option.metavar == JOB else _text(name)

@@ -72,6 +72,7 @@ _REQUEST_OPTIONS = {
         "name job-name title": "the title is the first argument: pit run TITLE",
         "request resources": "the request is the second argument: pit run TITLE '[2:gpu]'",
         "command cmd exec script wrap": "-d gives the commands: pit run TITLE -d 'python3 train.py'",
+        "dependency depends depends-on afterok": "--after N starts the job after job N has succeeded",
         "follow f attach wait tail": "-l follows the log",
         "detach background b": "a job runs in the background anyway; -l follows its log",
         "output o error": "`pit log` prints what the job wrote; files that it leaves in $KEEP_DIR are kept",

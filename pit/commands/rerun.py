@@ -13,7 +13,7 @@ from pit.args.options import example, job_argument, json_option, quiet_option
 from pit.args.run_mistakes import parse_request
 from pit.commands.run import accepted, take_snapshot
 from pit.exit_codes import Exit
-from pit.head.latest import find_number
+from pit.head.latest import find_number, find_options
 from pit.jobs.submission import bring, submit
 from pit.login.session import open_head
 from pit.snapshot.repository import Repository
@@ -54,7 +54,7 @@ def command(
     with open_head() as head:
         number = find_number(head, number)
         old = head.job(number)
-        options = old.options.for_rerun(given)
+        options = find_options(head, old.options.for_rerun(given))
         # A variable that was plain is secret from now on.
         plain = {name: value for name, value in options.env.items() if name not in secrets}
 

@@ -51,4 +51,6 @@ def find_options(head: Head, options: JobOptions) -> JobOptions:
     latest = [
         name for name, option in OPTIONS.items() if option.metavar == JOB and getattr(options, name) == LATEST
     ]
-    return structs.replace(options, **{name: find_number(head, LATEST) for name in latest})
+    found = {name: find_number(head, LATEST) for name in latest}
+    after = dict.fromkeys(structs.replace(each, job=find_number(head, each.job)) for each in options.after)
+    return structs.replace(options, after=tuple(after), **found)

@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_type_hints
 
 from msgspec import field
 
+from pit_protocol.dependencies import Dependency, render_dependencies
 from pit_protocol.problem import Problem
 from pit_protocol.wire import Int, Message
 
@@ -25,6 +26,7 @@ MAX_PATH = 255
 MAX_VERSION = 20
 JOB = "N"  # metavar of an option whose value is the number of a job
 ASSIGNMENT = "NAME[=VALUE]"  # metavar of an option that sets variables
+AFTER = "N[,N][:WHEN]"  # metavar of an option that names jobs and how they have to end
 
 
 @dataclass(frozen=True)
@@ -159,6 +161,17 @@ class JobOptions(Message, frozen=True):
             is_searchable=True,
         ),
     ] = ""
+    after: Annotated[
+        tuple[Dependency, ...],
+        Option(
+            ("--after",),
+            "Start after job N has succeeded; WHEN: ok (default), any or fail.",
+            "After",
+            metavar=AFTER,
+            is_kept=False,
+            on_rerun=True,
+        ),
+    ] = ()
 
     def kept(self) -> dict[str, Any]:
         """Every option that `pit rerun` keeps, by name."""
@@ -177,6 +190,8 @@ class JobOptions(Message, frozen=True):
         value = getattr(self, name)
         if isinstance(value, dict):
             return " ".join(f"{key}={shlex.quote(text)}" for key, text in sorted(value.items()))
+        if isinstance(value, tuple):
+            return render_dependencies(value)
         if isinstance(value, bool):
             return "yes" if value else OPTIONS[name].unset
         return OPTIONS[name].unset if value is None or value == "" else str(value)

@@ -18,7 +18,7 @@ class JobState(StrEnum):
 class Outcome(StrEnum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    STOPPED = "stopped"  # by a person
+    STOPPED = "stopped"  # by a person, or because a job that it waited for ended otherwise
     LOST = "lost"  # its node disappeared
     TIMED_OUT = "timed out"
 
@@ -32,6 +32,7 @@ class JobEvent(StrEnum):
     STOP = "stop"  # by a person
     FAILED = "failed"  # one of its processes failed
     SETTLED = "settled"  # its last process ended
+    UNMET = "unmet"  # a job that it waited for ended otherwise
     REQUEUED = "requeued"  # a node could not start it; it begins again, elsewhere if possible
 
 
@@ -76,8 +77,10 @@ JOB_MOVES: dict[tuple[JobState, JobEvent], JobState] = {
     (JobState.PREPARING, JobEvent.PREPARED): JobState.WAITING,
     (JobState.PREPARING, JobEvent.REFUSED): JobState.ENDED,
     (JobState.PREPARING, JobEvent.STOP): JobState.ENDED,
+    (JobState.PREPARING, JobEvent.UNMET): JobState.ENDED,
     (JobState.WAITING, JobEvent.PLACED): JobState.STARTING,
     (JobState.WAITING, JobEvent.STOP): JobState.ENDED,
+    (JobState.WAITING, JobEvent.UNMET): JobState.ENDED,
     (JobState.STARTING, JobEvent.STARTED): JobState.RUNNING,
     (JobState.STARTING, JobEvent.STOP): JobState.STOPPING,
     (JobState.STARTING, JobEvent.FAILED): JobState.STOPPING,

@@ -37,6 +37,7 @@ BOUNDS = {
     "user_transfers": (1, 1_000),
     "user_requests_per_s": (1, 1_000_000),
     "user_waiting_jobs": (1, 1_000_000_000),
+    "max_dependencies": (0, 100_000),
     "request_timeout_s": (1.0, 86_400.0),
     "prepare_parallel": (1, 1_000),
     "proxies": (0, 10),
@@ -90,6 +91,7 @@ class Settings:
     user_transfers: int = 16  # file transfers of one user at a time
     user_requests_per_s: int = 1000
     user_waiting_jobs: int = 20_000  # that have not started yet
+    max_dependencies: int = 1000  # jobs that one job may wait for
     request_timeout_s: float = 300.0  # a request that computes without sending anything ends after that
     git_protocols: str = "https,ssh"  # what the head fetches from
     prepare_parallel: int = 2  # jobs of one user; of all users together at most twice as many

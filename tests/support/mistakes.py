@@ -76,6 +76,9 @@ MISTAKES: dict[str, dict[str, tuple[int, str]]] = {
         "run x --direkt true": (2, "did you mean --direct or --quiet?"),
         "run x -c 99": (1, "`pit status` lists jobs"),
         "run x -c abc": (2, "`pit status` lists jobs with their numbers; `last` is your latest job"),
+        "run x --after 99": (1, "a job waits for jobs that were submitted before it, not for itself or"),
+        "run x --after 1:later": (2, "'later' is not a condition; write :ok, :any or :fail after the jobs"),
+        "run x --after 1:any,2": (2, "write --after 1:any and the others in another --after"),
         "run x -e LR": (1, "`export LR=…` first, or write -e LR=VALUE"),
         "run x -e 1LR=2": (1, "a name has up to 100 letters, digits and _, and does not begin with a digit"),
         "run x -e API_KEY=x": (

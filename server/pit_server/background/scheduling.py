@@ -7,6 +7,7 @@ from dataclasses import replace
 from pit_server.db.database import Database
 from pit_server.scheduler.plan import FULL_PASS_S, Plan, plan
 from pit_server.scheduler.reason import Reason
+from pit_server.services.jobs import dependencies
 from pit_server.services.jobs.processes import plan_commit
 from pit_server.services.scheduling.queue import QueueReader, SchedulingInput
 from pit_server.settings import Settings
@@ -27,6 +28,7 @@ class Scheduling:
     def __call__(self) -> float | None:
         """Make a pass; returns when the next one is due, because shares and time limits change."""
         now = time.time()
+        dependencies.resolve(self._database, now=now)
         with self._database.read() as session:
             found = self._reader.read(session, now=now)
         over_at = self._clock() + self._budget_s

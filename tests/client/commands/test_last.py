@@ -93,6 +93,21 @@ def test_a_job_continues_from_the_latest(mine: StubHead, checkout: Path, pit_com
 
 
 @pytest.mark.parametrize("command", ["run x", "rerun last"])
+def test_a_job_waits_for_others(mine: StubHead, checkout: Path, pit_command: Pit, command: str) -> None:
+    given = ["--after", "last", "--after", "7,job:8-9:any", "--after", "191"]
+    result = pit_command(*command.split(), *given)
+    assert result.exit_code == 0, result.output
+    after = mine.jobs[193]["options"]["after"]
+    assert [(each["job"], each["when"]) for each in after] == [
+        (191, "ok"),
+        (7, "any"),
+        (8, "any"),
+        (9, "any"),
+    ]
+    assert "191 7,8,9:any" in pit_command("show", "193").stdout
+
+
+@pytest.mark.parametrize("command", ["run x", "rerun last"])
 def test_quiet_prints_only_the_number(mine: StubHead, checkout: Path, pit_command: Pit, command: str) -> None:
     assert pit_command(*command.split(), "-q").stdout == "193\n"
 

@@ -2,7 +2,17 @@
 
 from pit_server.db.models.base import Base
 from pit_server.db.models.cluster import Audit, Discard, Fact
-from pit_server.db.models.jobs import IS_LIVE, Allocation, Attempt, Event, Job, JobGroup, Process, Sample
+from pit_server.db.models.jobs import (
+    IS_LIVE,
+    Allocation,
+    Attempt,
+    Dependency,
+    Event,
+    Job,
+    JobGroup,
+    Process,
+    Sample,
+)
 from pit_server.db.models.nodes import Alias, Node, NodeGroup, Resource, ResourceGroup
 from pit_server.db.models.users import Group, Membership, Secret, Token, User
 
@@ -13,6 +23,7 @@ __all__ = [
     "Attempt",
     "Audit",
     "Base",
+    "Dependency",
     "Discard",
     "Event",
     "Fact",

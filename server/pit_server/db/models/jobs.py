@@ -66,6 +66,24 @@ class JobGroup(Base):
     group_id: Mapped[int] = mapped_column(ForeignKey("people_group.id"), primary_key=True, index=True)
 
 
+class Dependency(Base):
+    """A job that another one waits for. The row is deleted when that is over."""
+
+    __tablename__ = "dependency"
+    __table_args__ = (
+        Index(
+            "dependency_due",
+            "job_id",
+            sqlite_where=text("outcome IS NOT NULL"),
+            postgresql_where=text("outcome IS NOT NULL"),
+        ),
+    )
+    job_id: Mapped[int] = mapped_column(ForeignKey("job.id"), primary_key=True)
+    needs_id: Mapped[int] = mapped_column(ForeignKey("job.id"), primary_key=True, index=True)
+    when: Mapped[str]  # how the other job has to end: ok, any, fail
+    outcome: Mapped[str | None]  # of the other job; None: it has not ended
+
+
 class Attempt(Base):
     """One attempt at running a job; its number is the epoch that orders and reports carry."""
 

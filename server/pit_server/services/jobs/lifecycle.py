@@ -7,7 +7,7 @@ could each see the other as still running, and the job would never end.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sqlalchemy import select, update
+from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
 from pit_protocol.states import (
@@ -21,7 +21,7 @@ from pit_protocol.states import (
     ProcessState,
 )
 from pit_server.db.database import AnyRow, change_orders, note_event, notify_after_commit
-from pit_server.db.models import IS_LIVE, Attempt, Job, Process
+from pit_server.db.models import IS_LIVE, Attempt, Dependency, Job, Process
 from pit_server.wakeups import SCHEDULER, STATUS, job_topic
 
 HEAD = "head"
@@ -101,7 +101,16 @@ def advance(
     notify_after_commit(session, job_topic(job.number), STATUS)
     if target in (JobState.WAITING, JobState.ENDED):
         notify_after_commit(session, SCHEDULER)
+    if target is JobState.ENDED:
+        _end_dependencies(session, after)
     return after
+
+
+def _end_dependencies(session: Session, job: LockedJob) -> None:
+    """Tell the jobs that wait for this one how it ended; it waits for none itself any more."""
+    session.execute(delete(Dependency).where(Dependency.job_id == job.number))
+    told = update(Dependency).where(Dependency.needs_id == job.number)
+    session.execute(told.values(outcome=job.outcome))
 
 
 def stop(

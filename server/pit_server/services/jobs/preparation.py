@@ -21,7 +21,7 @@ from pit_server.cancellation import Cancelled, limited
 from pit_server.db.database import Database
 from pit_server.db.models import Job, User
 from pit_server.services.files import unix_ids
-from pit_server.services.jobs import jobs, lifecycle, requeue
+from pit_server.services.jobs import dependencies, jobs, lifecycle, requeue
 from pit_server.services.snapshots import negotiation
 from pit_server.services.snapshots.lfs import LargeFiles
 from pit_server.services.snapshots.origins import snapshot_of
@@ -40,7 +40,7 @@ from pit_server.wakeups import Wakeups, job_topic
 
 log = logging.getLogger(__name__)
 COMPUTE = ".compute"
-_IS_DUE = (Job.state == JobState.PREPARING) | requeue.IS_DUE
+_IS_DUE = (Job.state == JobState.PREPARING) & ~dependencies.NEEDS_KEEP | requeue.IS_DUE
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from pit_protocol.wire import to_json
 from pit_server.db.database import note_event, notify_after_commit
 from pit_server.db.models import Job, JobGroup, Membership
 from pit_server.scheduler.explain import refusal_reason
-from pit_server.services.jobs import images, jobs, user_variables
+from pit_server.services.jobs import dependencies, images, jobs, user_variables
 from pit_server.services.jobs.processes import runtimes
 from pit_server.services.nodes.aliases import KindNames
 from pit_server.services.scheduling.nodes import idle_nodes
@@ -81,7 +81,7 @@ def accept_submission(
     _check_waiting(session, caller.user_id, settings.user_waiting_jobs)
     continued = None
     if submission.options.continues is not None:
-        continued = _find_continued(session, caller, submission.options.continues)
+        continued = _find_continued(session, caller, submission.options)
     options = submission.options
     runtime = runtimes.resolve(options, continued.options if continued else None, settings.default_runtime)
     priority = shares.resolve_priority(session, caller, options.priority)
@@ -89,11 +89,13 @@ def accept_submission(
     booked = request.with_defaults(default_needs(settings))
     _check_possible(session, caller.user_id, booked, submission.options)
     origin.check()
+    needed = dependencies.find(session, caller, submission.options.after)
     inherited = None if submission.inherits is None else jobs.find(session, caller, submission.inherits)
     job = _row(caller.user_id, submission, origin, str(request), body, now)
     job.variables = user_variables.seal_all(home, caller.user_id, submission, inherited)
     session.add(job)
     session.flush()
+    dependencies.store(session, job.id, needed)
     if not submission.options.private:
         _autoshare(session, job)
     note_event(
@@ -118,6 +120,7 @@ def _check_options(options: JobOptions, settings: Settings) -> None:
             check_text(name, value, option.most)
     job_options.check_placement(options)
     job_options.check_venv(options.venv, options.python)
+    dependencies.check(options.after, settings.max_dependencies)
     if options.image is not None:
         images.check(options.image, settings)
     runtimes.check(options)
@@ -179,13 +182,14 @@ def _check_waiting(session: Session, user_id: int, most: int) -> None:
         )
 
 
-def _find_continued(session: Session, caller: Caller, number: int) -> Job:
+def _find_continued(session: Session, caller: Caller, options: JobOptions) -> Job:
+    number = options.continues or 0
     continued = jobs.find(session, caller, number)
-    if continued.state != JobState.ENDED:
+    if continued.state != JobState.ENDED and number not in {each.job for each in options.after}:
         raise Problem(
             "not_ended",
             f"job {number} is still {continued.state}",
-            f"`pit wait {number}` or `pit stop {number}` first: its keep directory must be final",
+            f"add `--after {number}` to wait for its end, or `pit stop {number}`: its keep must be final",
             status=409,
         )
     return continued

@@ -13,6 +13,7 @@ from pit_server.services.jobs.records.delays import Delay
 
 SEPARATOR = "."  # in a cursor, before what its reader was told of; not in the alphabet of the rest
 EVERY_S = 10.0  # a reader gets at most one line in this time
+QUEUED = (JobState.PREPARING, JobState.WAITING)
 SILENT = "s"  # marks what was told of a placed job: that a node is silent
 _FORM = re.compile(r"([sw]?[0-9a-f]{0,8})-([0-9]{1,12})")
 
@@ -48,11 +49,11 @@ def render_told(told: Told) -> str:
 
 
 def _mark(state: JobState, delay: Delay) -> str:
-    return f"{'w' if state is JobState.WAITING else SILENT}{delay.mark}"
+    return f"{'w' if state in QUEUED else SILENT}{delay.mark}"
 
 
 def _text(state: JobState, delay: Delay) -> str:
-    if state is not JobState.WAITING:
+    if state not in QUEUED:
         return delay.text
     is_sentence = delay.text.startswith("waits ")
     return f"waiting {delay.text.removeprefix('waits ')}" if is_sentence else f"waiting: {delay.text}"

@@ -32,7 +32,7 @@ def render_event(event: Event, facts: JobFacts, culprit: int | None) -> list[tup
     """Render the lines of one event; `culprit` is the process that made the job fail."""
     if event.process_id is not None and event.event != JobEvent.FAILED:
         return _of_process(event, facts)
-    if event.event == JobEvent.SETTLED or event.event == JobEvent.REFUSED:
+    if event.event in (JobEvent.SETTLED, JobEvent.REFUSED, JobEvent.UNMET):
         return [(event.at, text) for text in _closing(facts, culprit)]
     texts = {
         JobEvent.ACCEPTED: f"job {facts.number} accepted from {event.actor}",

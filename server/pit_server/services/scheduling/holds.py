@@ -7,6 +7,7 @@ from sqlalchemy.orm import Session
 
 from pit_server.db.database import AnyRow
 from pit_server.scheduler.reason import Reason
+from pit_server.services.jobs import dependencies
 from pit_server.services.users import deactivation
 
 
@@ -31,4 +32,8 @@ def _inactive_users(_session: Session, waiting: Sequence[AnyRow], _now: float) -
     return {row.id: Hold(Reason(deactivation.hold_reason(row.name))) for row in waiting if not row.is_active}
 
 
-RULES: tuple[Rule, ...] = (_inactive_users,)
+def _dependencies(session: Session, _waiting: Sequence[AnyRow], _now: float) -> dict[int, Hold]:
+    return {number: Hold(reason) for number, reason in dependencies.list_unmet(session).items()}
+
+
+RULES: tuple[Rule, ...] = (_inactive_users, _dependencies)

@@ -43,7 +43,7 @@ def find_all(
     """What delays these jobs, by number, in the words that the caller may read."""
     waiting, placed = [], []
     for row in rows:
-        if row.state == JobState.WAITING:
+        if row.state in (JobState.PREPARING, JobState.WAITING):
             waiting.append(row.id)
         elif row.state in (JobState.STARTING, JobState.RUNNING, JobState.STOPPING):
             placed.append(row.id)
