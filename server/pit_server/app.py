@@ -39,6 +39,7 @@ from pit_server.services.files.quota import Quotas
 from pit_server.services.incarnation import takeover
 from pit_server.services.jobs.processes import lost_processes
 from pit_server.services.users import secrets as user_secrets
+from pit_server.services.users.callers import Callers
 from pit_server.services.users.rate_limit import TooManyAttempts
 from pit_server.services.users.registration import APPROVE, CLOSED, OPEN, Authentication
 from pit_server.services.users.request_limits import RequestLimits
@@ -128,6 +129,7 @@ def create_head(settings: Settings, generation: int | None = None) -> Head:
         cluster=cluster_id,
         quotas=Quotas(settings),
         request_limits=RequestLimits(settings),
+        callers=Callers(database),
         clock=RetentionClock(data.clock, settings.clock_grace_days),
     )
 

@@ -8,6 +8,7 @@ from pit_server.background.scheduling import Scheduling
 from pit_server.db.database import Database
 from pit_server.services.files.quota import Quotas
 from pit_server.services.jobs.records.delays import DelayFacts
+from pit_server.services.users.callers import Callers
 from pit_server.services.users.registration import Authentication
 from pit_server.services.users.request_limits import RequestLimits
 from pit_server.settings import Settings
@@ -27,6 +28,7 @@ class Head:
     cluster: str  # the cluster's id
     quotas: Quotas
     request_limits: RequestLimits
+    callers: Callers
     clock: RetentionClock  # for the age of data that may be deleted
 
     @property

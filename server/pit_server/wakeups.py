@@ -20,6 +20,7 @@ CLOCK = "clock"  # never notified: runs once an hour
 LOCK_WATCH = "lock_watch"  # never notified: looks every few seconds
 CODE_GC = "code_gc"  # never notified: runs once a day
 STATUS = "status"  # anything `pit status` shows has changed
+ACCESS = "access"  # who may do what has changed
 
 
 def job_topic(number: int) -> str:
@@ -37,6 +38,7 @@ class Wakeups:
         self._closed = False
         # Counts status changes. It starts from the clock, so that it keeps rising across restarts.
         self.revision = time.time_ns() // 1_000_000
+        self.access_revision = 0
 
     @contextmanager
     def subscribe(self, topic: str) -> Iterator[threading.Event]:
@@ -58,6 +60,7 @@ class Wakeups:
         with self._lock:
             for topic in topics:
                 self.revision += topic == STATUS
+                self.access_revision += topic == ACCESS
                 for waiter in self._waiters.get(topic, ()):
                     waiter.set()
 

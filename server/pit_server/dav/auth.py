@@ -30,14 +30,9 @@ def find(head: Head, environ: dict[str, Any]) -> Caller:
 
 
 def _by_token(head: Head, text: str) -> Caller:
-    now = time.time()
-    with head.database.read() as session:
-        found, is_stale = tokens.find_caller(session, text, now=now)
+    found = head.callers.find(text, now=time.time())
     if found.user_id is None:
         raise Problem("wrong_kind_of_token", "this is for a user's token", status=403)
-    if is_stale:
-        with head.database.write() as session:
-            tokens.note_use(session, found.token_id, now=now)
     return found
 
 

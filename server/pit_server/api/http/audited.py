@@ -11,9 +11,11 @@ from sqlalchemy.orm import Session
 from pit_protocol.problem import Problem
 from pit_server.api.http.context import address, head
 from pit_server.api.http.guard import caller
+from pit_server.db.database import notify_after_commit
 from pit_server.services import audit
 from pit_server.services.properties import Property
 from pit_server.services.users import secrets
+from pit_server.wakeups import ACCESS
 
 SECRETS = ("password", secrets.PREFIX)  # the prefix is followed by a host
 
@@ -24,6 +26,7 @@ def audited(action: str, thing: str, detail: str = "") -> Iterator[Session]:
     try:
         with head().database.write() as session:
             yield session
+            notify_after_commit(session, ACCESS)  # few of them change it, but none is frequent
             audit.note(
                 session, caller().actor, action, thing, now=time.time(), detail=detail, address=address()
             )

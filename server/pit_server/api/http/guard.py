@@ -111,10 +111,4 @@ def _caller() -> Caller:
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token:
         raise Problem("no_token", "this needs a token", "`pit login` gets one", status=401)
-    now = time.time()
-    with head().database.read() as session:
-        found, is_stale = tokens.find_caller(session, token.strip(), now=now)
-    if is_stale:
-        with head().database.write() as session:
-            tokens.note_use(session, found.token_id, now=now)
-    return found
+    return head().callers.find(token.strip(), now=time.time())

@@ -29,8 +29,17 @@ def find(session: Session, caller: Caller, number: int) -> Job:
     query = select(Job).where(Job.id == number, access.visible(caller))
     job = session.execute(query).scalar_one_or_none() if number <= MAX_NUMBER else None
     if job is None:
-        raise Problem("no_such_job", f"there is no job {number}", "`pit status` lists jobs", status=404)
+        raise _unknown(number)
     return job
+
+
+def find_state(session: Session, caller: Caller, number: int) -> JobState:
+    """What `find` tells, for a caller who waits for one state."""
+    query = select(Job.state).where(Job.id == number, access.visible(caller))
+    state = session.execute(query).scalar_one_or_none() if number <= MAX_NUMBER else None
+    if state is None:
+        raise _unknown(number)
+    return JobState(state)
 
 
 def find_to_change(session: Session, caller: Caller, number: int, action: Action = Action.CHANGE_JOB) -> Job:
@@ -148,3 +157,7 @@ def result_text(data: DataRoot, number: int, attempt: int, limit: int = 4096) ->
         return os.read(descriptor, limit).decode(errors="replace").strip() or None
     finally:
         os.close(descriptor)
+
+
+def _unknown(number: int) -> Problem:
+    return Problem("no_such_job", f"there is no job {number}", "`pit status` lists jobs", status=404)

@@ -4,18 +4,19 @@ import hashlib
 import hmac
 import re
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
 from pit_protocol.answers import users as answers
 from pit_protocol.problem import Problem
-from pit_server.db.database import AnyRow
+from pit_server.db.database import AnyRow, notify_after_commit
 from pit_server.db.models import IS_LIVE, Node, Process, Token, User
 from pit_server.services import names
 from pit_server.services.users import permissions
 from pit_server.services.users.permissions import Action, Relation
+from pit_server.wakeups import ACCESS
 
 TOKEN = re.compile(r"pit_([0-9]{1,18})_([A-Za-z0-9_-]{43})")
 HOW_TO_RENEW = "`pit login` gets a new one"
@@ -35,6 +36,7 @@ class Caller:
     token_id: int = 0
     joins: bool = False
     attempt_id: int | None = None  # of a job's own token: gives its user's data while the attempt runs
+    expires_at: float | None = None
 
     @property
     def actor(self) -> str:
@@ -110,8 +112,10 @@ def find_caller(session: Session, text: str, *, now: float) -> tuple[Caller, boo
         raise inactive(row.name)
     stale = row.last_used_at is None or now - row.last_used_at > NOTE_USE_AFTER_S
     if row.user_id is None:
-        return Caller(None, row.node_id, row.node, token_id=row.id, joins=row.joins), stale
-    return Caller(row.user_id, None, row.name, row.full_name, row.is_admin, row.id), stale
+        found = Caller(None, row.node_id, row.node, token_id=row.id, joins=row.joins)
+    else:
+        found = Caller(row.user_id, None, row.name, row.full_name, row.is_admin, row.id)
+    return replace(found, expires_at=row.expires_at), stale
 
 
 def _job(session: Session, row: AnyRow) -> Caller:
@@ -174,6 +178,7 @@ def revoke(session: Session, caller: Caller, token_id: int) -> str:
             "no_such_token", f"there is no token {token_id}", "`pit show tokens` lists them", status=404
         )
     session.execute(delete(Token).where(Token.id == token_id))
+    notify_after_commit(session, ACCESS)
     return str(row.name)
 
 
@@ -189,12 +194,14 @@ def revoke_all(
     """Revoke all tokens of a user or a node; with `only_codes`, only join codes."""
     owner = Token.user_id == user_id if user_id is not None else Token.node_id == node_id
     session.execute(delete(Token).where(owner & Token.joins if only_codes else owner))
+    notify_after_commit(session, ACCESS)
 
 
 def revoke_others(session: Session, user_id: int, kept: int | None) -> None:
     """Revoke all tokens of a user but one; those of running jobs stay."""
     others = (Token.user_id == user_id) & Token.attempt_id.is_(None)
     session.execute(delete(Token).where(others if kept is None else others & (Token.id != kept)))
+    notify_after_commit(session, ACCESS)
 
 
 def revoke_of_attempt(session: Session, attempt_id: int, label: str | None = None) -> None:

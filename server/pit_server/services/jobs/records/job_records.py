@@ -130,10 +130,10 @@ def record(session: Session, caller: Caller, job: Job, result: str | None, facts
         select(Process, Node.name).join(Node, Node.id == Process.node_id).where(Process.job_id == job.id)
     ).all()
     names = {row.Process.id: f"{row.Process.group_index}.{row.Process.process_index}" for row in processes}
-    shares = _shares(session, job.id)
+    shares = _shares(session, job.id) if processes else defaultdict[int, list[str]](list)
     events = session.execute(select(Event).where(Event.job_id == job.id).order_by(Event.id)).scalars()
     why = delays.find_all(session, caller, [row], facts)
-    summary = _summary(row, why, gpu_usage.means(session, [job.id]))
+    summary = _summary(row, why, gpu_usage.means(session, [job.id] if processes else []))
     return JobRecord(
         **asdict(summary),
         keep=job.is_kept,
