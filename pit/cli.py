@@ -20,6 +20,7 @@ SECTIONS = {
         "rerun": "Run an old job again, with its code or with the current code.",
         "log": "Print a job's log and follow it.",
         "status": "Show running, waiting and done jobs.",
+        "why": "Explain why a job waits, or how it ended.",
         "stop": "Stop jobs.",
         "wait": "Wait until jobs have ended.",
     },

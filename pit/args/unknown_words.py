@@ -19,6 +19,7 @@ _STOP = "`pit stop N` stops job N, `pit stop last` your latest"
 _RUN = "`pit run TITLE [REQUEST] -d 'COMMANDS'` runs commands in the current project"
 _INSIDE = "`pit log N` follows what job N prints, `pit ls N` lists its files, `pit mount N` mounts them"
 _SHOW = "`pit show N` shows all about job N, `pit show` about your latest"
+_WHY = "`pit why N` explains why job N waits, or how it ended; `pit why` your latest job"
 _NODES = "`pit show nodes` shows machines and what is free"
 _COPY = "`pit pull` copies from a data directory, `pit push` and `pit sync` copy to one"
 _REMOVE = "`pit rm home PATH` moves files to the trash, `pit rm KIND:NAME` removes a job, user, group or node"
@@ -36,6 +37,7 @@ FOREIGN_COMMANDS = {
         "submit sbatch srun salloc qsub bsub launch start create new job": _RUN,
         "ssh attach shell exec enter console sattach bash sh": _INSIDE,
         "info describe inspect scontrol sacct history job-info details events": _SHOW,
+        "reason explain pending eta when estimate sprio diagnose analyze better-analyze": _WHY,
         "nodes sinfo qhost bhosts hosts gpus gpu top nvidia-smi cluster": _NODES,
         "upload copy scp rsync put-file fetch get-file send": _COPY,
         "delete del unlink": _REMOVE,

@@ -35,6 +35,7 @@ from pit_protocol.answers.users import (
     User,
     UserList,
 )
+from pit_protocol.answers.why import Why
 from pit_protocol.messages.request_bodies import Login, Registration, SetupCode
 from pit_protocol.messages.submission import MissingObjects, Offer, Submission
 from pit_protocol.problem import Problem
@@ -192,6 +193,9 @@ class Head(HeadSession):
         """A job; with `wait_s` when it has ended, or when something else than `delay` delays it."""
         params = {"wait_s": wait_s or None, "delay": delay}
         return self.ask(JobRecord, "GET", f"/jobs/{number}", params=params, wait_s=wait_s)
+
+    def why(self, number: int) -> Why:
+        return self.ask(Why, "GET", f"/jobs/{number}/why")
 
     def stop(self, number: int) -> JobRecord:
         return self.ask(JobRecord, "POST", f"/jobs/{number}/stop")

@@ -36,6 +36,7 @@ class Section:
     rows: Sequence[Row]
     more: int = 0
     notes: Mapping[int, str] = field(default_factory=dict)  # position of a row -> a line below it
+    more_of: Mapping[int, str] = field(default_factory=dict)  # the same -> what shows a note that is cut
 
 
 def render_plain(columns: Sequence[Column], sections: Sequence[Section]) -> str:
@@ -72,14 +73,16 @@ def render_rich(columns: Sequence[Column], sections: Sequence[Section], width: i
     for section in sections:
         if section.title:
             parts.append(Text(section.title, style="bold"))
-        parts += _rows(columns, widths, section)
+        parts += _rows(columns, widths, section, width)
         if section.more:
             parts.append(Text(more_line(section.more), style="dim"))
     return Group(*parts)
 
 
-def _rows(columns: Sequence[Column], widths: Sequence[int], section: Section) -> "list[RenderableType]":
-    """The rows in grids of equal widths, each up to a row with a note, which is wrapped."""
+def _rows(
+    columns: Sequence[Column], widths: Sequence[int], section: Section, width: int
+) -> "list[RenderableType]":
+    """The rows in grids of equal widths, each up to a row with a note, which is cut or wrapped."""
     from rich.padding import Padding
     from rich.text import Text
 
@@ -89,9 +92,20 @@ def _rows(columns: Sequence[Column], widths: Sequence[int], section: Section) ->
         if rows := section.rows[begin:end]:
             parts.append(_grid(columns, widths, rows, show_header=False))
         if note := section.notes.get(end - 1):
+            note = _cut_note(note, section.more_of.get(end - 1, ""), width - NOTE_INDENT)
             parts.append(Padding(Text(note, style="dim"), (0, 0, 0, NOTE_INDENT)))
         begin = end
     return parts
+
+
+def _cut_note(note: str, more_of: str, width: int) -> str:
+    """The note on one line that ends with what shows all of it; as it is if nothing does."""
+    from rich.cells import cell_len, set_cell_size
+
+    end = f"… {more_of}"
+    if not more_of or cell_len(note) <= width or width <= cell_len(end):
+        return note
+    return set_cell_size(note, width - cell_len(end)).rstrip(" ;,:") + end
 
 
 def more_line(count: int) -> str:

@@ -15,6 +15,12 @@ def local_time(at: float) -> str:
     return datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M:%S")
 
 
+def clock_time(at: float, now: float) -> str:
+    """`14:20` if that is today, else `2026-04-01 14:20`."""
+    text = local_time(at)[:-3]
+    return text[11:] if text[:10] == local_time(now)[:10] else text
+
+
 def get_local_time(at: float | None) -> str:
     return "-" if at is None else local_time(at)
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from pit.ui.sanitize import sanitize
-from pit.ui.tables import Column, Section
+from pit.ui.tables import Column, Row, Section
 from pit.ui.times import short_age
 from pit_protocol.answers.jobs import JobSummary, Status
 from pit_protocol.states import JobState
@@ -56,17 +56,18 @@ def status_sections(status: Status, now: float) -> list[Section]:
         more = max(0, total - len(jobs))
         if jobs or more:
             rows = [job_row(job, now) for job in jobs]
-            sections.append(Section(name, rows, more, delay_notes(jobs)))
+            sections.append(job_section(name, rows, more, jobs))
     return sections
 
 
-def delay_notes(jobs: Sequence[JobSummary]) -> dict[int, str]:
-    """Why jobs do not go on, as lines below their rows; those that have ended have none."""
-    return {
+def job_section(title: str, rows: Sequence[Row], more: int, jobs: Sequence[JobSummary]) -> Section:
+    """Jobs with lines below their rows that say why they do not go on; those that have ended have none."""
+    notes = {
         position: sanitize(job.reason)
         for position, job in enumerate(jobs)
         if job.reason and job.state != JobState.ENDED
     }
+    return Section(title, rows, more, notes, {row: f"`pit why {jobs[row].number}`" for row in notes})
 
 
 def percent(value: float | None) -> str:

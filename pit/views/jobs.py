@@ -12,7 +12,7 @@ from pit.ui.tables import Section
 from pit.ui.times import parse_time
 from pit.views import job_details, job_processes
 from pit.views.job_columns import JobColumn, job_cells
-from pit.views.job_table import JOB_COLUMNS, delay_notes, job_row
+from pit.views.job_table import JOB_COLUMNS, job_row, job_section
 from pit_protocol.job_options import SEARCHABLE
 from pit_protocol.states import LETTERS, JobState, Outcome
 
@@ -57,7 +57,8 @@ def show_jobs(head: Head, filters: Params, as_json: bool, columns: Sequence[JobC
     rows = [job_cells(columns, job) if columns else job_row(job, now) for job in answer.jobs]
     more = max(0, answer.total - int(filters.get("offset") or 0) - len(rows))
     shown = [column.column for column in columns] or JOB_COLUMNS
-    output.show_table(shown, [Section("", rows, more, {} if columns else delay_notes(answer.jobs))])
+    section = Section("", rows, more) if columns else job_section("", rows, more, answer.jobs)
+    output.show_table(shown, [section])
 
 
 def show_job(head: Head, name: str, as_json: bool, *, events: bool = False, processes: bool = False) -> None:

@@ -3,7 +3,7 @@
 from flask import Blueprint
 
 from pit_server.api.routes import aliases, audit, auth, file_changes, files, groups, me, nodes, users
-from pit_server.api.routes.jobs import job_files, jobs, overview, queue, snapshots, uploads
+from pit_server.api.routes.jobs import job_files, jobs, overview, queue, snapshots, uploads, why
 from pit_server.api.routes.worker import node_data, sessions
 
 _MODULES = (
@@ -18,6 +18,7 @@ _MODULES = (
     job_files,
     overview,
     queue,
+    why,
     nodes,
     audit,
     sessions,

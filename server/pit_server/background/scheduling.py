@@ -9,6 +9,7 @@ from pit_server.scheduler.plan import FULL_PASS_S, Plan, plan
 from pit_server.scheduler.reason import Reason
 from pit_server.services.jobs import dependencies
 from pit_server.services.jobs.processes import plan_commit
+from pit_server.services.scheduling.last_pass import LastPass
 from pit_server.services.scheduling.queue import QueueReader, SchedulingInput
 from pit_server.settings import Settings
 from pit_server.wakeups import STATUS, job_topic
@@ -24,6 +25,7 @@ class Scheduling:
         self._reader = QueueReader(settings)
         self.latest = Plan()  # its placements may not have been committed
         self.reasons: Mapping[int, Reason] = {}  # why each waiting job waits
+        self.last = LastPass()
 
     def __call__(self) -> float | None:
         """Make a pass; returns when the next one is due, because shares and time limits change."""
@@ -46,6 +48,7 @@ class Scheduling:
         """Keep the reasons, and wake those who follow a job whose reason changed."""
         held = {number: hold.reason for number, hold in found.held.items()}
         before, self.reasons = self.reasons, {**self.latest.reasons, **held}
+        self.last = LastPass(found.given, replace(self.latest, memory=None), self.reasons)
         changed = [number for number, reason in self.reasons.items() if before.get(number) != reason]
         if changed:
             self._database.wakeups.notify([STATUS, *map(job_topic, changed)])

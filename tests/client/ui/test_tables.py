@@ -69,6 +69,14 @@ def test_a_note_below_a_row_is_wrapped_and_loses_no_word() -> None:
     assert " ".join(" ".join(lines[2:-1]).split()) == note
 
 
+def test_a_note_that_is_cut_ends_with_what_shows_all_of_it() -> None:
+    note = "needs 2 cores, 0 free; job 16 holds them"
+    section = Section("", [("1", "WAI")], notes={0: note}, more_of={0: "`pit why 1`"})
+    lines = on_a_terminal((Column("JOB"), Column("S")), section, 35)
+    assert lines[2:] == ["     needs 2 cores, 0… `pit why 1`"]
+    assert on_a_terminal((Column("JOB"), Column("S")), section, 60)[2:] == [f"     {note}"]
+
+
 def processes(*some: dict[str, object]) -> list[JobProcess]:
     return [from_json(JobProcess, process) for process in some]
 

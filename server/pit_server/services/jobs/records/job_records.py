@@ -125,15 +125,13 @@ def listing(
 
 def record(session: Session, caller: Caller, job: Job, result: str | None, facts: DelayFacts) -> JobRecord:
     """One job with everything that is known of it."""
-    row = session.execute(select(*_SUMMARY).join(User, User.id == Job.user_id).where(Job.id == job.id)).one()
+    summary, delay = summarize(session, caller, job.id, facts)
     processes = session.execute(
         select(Process, Node.name).join(Node, Node.id == Process.node_id).where(Process.job_id == job.id)
     ).all()
     names = {row.Process.id: f"{row.Process.group_index}.{row.Process.process_index}" for row in processes}
     shares = _shares(session, job.id) if processes else defaultdict[int, list[str]](list)
     events = session.execute(select(Event).where(Event.job_id == job.id).order_by(Event.id)).scalars()
-    why = delays.find_all(session, caller, [row], facts)
-    summary = _summary(row, why, gpu_usage.means(session, [job.id] if processes else []))
     return JobRecord(
         **asdict(summary),
         keep=job.is_kept,
@@ -149,8 +147,18 @@ def record(session: Session, caller: Caller, job: Job, result: str | None, facts
             _process(row.Process, row.name, shares[row.Process.id])
             for row in sorted(processes, key=lambda row: (row.Process.attempt_id, row.Process.rank))
         ],
-        delay=why[job.id].mark if job.id in why else "",
+        delay=delay.mark if delay else "",
     )
+
+
+def summarize(
+    session: Session, caller: Caller, number: int, facts: DelayFacts
+) -> tuple[JobSummary, Delay | None]:
+    """One job as a row of a list, and what delays it."""
+    row = session.execute(select(*_SUMMARY).join(User, User.id == Job.user_id).where(Job.id == number)).one()
+    why = delays.find_all(session, caller, [row], facts)
+    used = gpu_usage.means(session, [] if row.state in QUEUED else [number])
+    return _summary(row, why, used), why.get(number)
 
 
 def _snapshot(job: Job) -> JobSnapshot:

@@ -1,0 +1,201 @@
+"""Why a job is in its state, in sentences."""
+
+import shlex
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from pit.ui.plural import plural
+from pit.ui.sanitize import sanitize, sanitize_log
+from pit.ui.times import clock_time, short_age
+from pit_protocol.answers.jobs import JobSummary
+from pit_protocol.answers.why import (
+    ARRIVAL,
+    GROUP_USE,
+    PRIORITY,
+    USER_USE,
+    Ahead,
+    Holder,
+    Missing,
+    OtherJob,
+    Queued,
+    Story,
+    Why,
+)
+from pit_protocol.states import JobState, Outcome
+
+STALE_S = 60.0  # a reason that is older is shown with its age
+INDENT = "  "
+_AHEAD = {
+    PRIORITY: ("{} has a higher priority", "{} have a higher priority"),
+    GROUP_USE: ("{} is of a group that has used less", "{} are of groups that have used less"),
+    USER_USE: ("{} is of a user who has used less", "{} are of users who have used less"),
+    ARRIVAL: ("{} arrived earlier", "{} arrived earlier"),
+}
+_ENDED = {
+    Outcome.SUCCEEDED: "succeeded",
+    Outcome.FAILED: "failed",
+    Outcome.STOPPED: "was stopped",
+    Outcome.LOST: "was lost",
+}
+
+
+def why_text(why: Why, now: float, width: int | None) -> str:
+    """One sentence on each line, wrapped to the width of a terminal."""
+    lines = list(_sentences(why, now))
+    if width is None:
+        return "\n".join(lines)
+    wrapped = (
+        [line] if line.startswith(INDENT) else textwrap.wrap(line, width, break_on_hyphens=False)
+        for line in lines
+    )
+    return "\n".join(row for rows in wrapped for row in rows)
+
+
+def _sentences(why: Why, now: float) -> Iterator[str]:
+    job = why.job
+    name = f'Job {job.number} "{sanitize(job.title)}"' + ("" if why.is_mine else f" of {sanitize(job.user)}")
+    if why.queued is not None:
+        yield from _of_waiting(name, why, why.queued, now)
+    elif why.story is not None and job.state == JobState.ENDED:
+        yield from _of_ended(name, why, why.story, now)
+    elif why.story is not None:
+        yield from _of_live(name, job, why.story, now)
+
+
+def _of_waiting(name: str, why: Why, queued: Queued, now: float) -> Iterator[str]:
+    reason = _clause(sanitize(why.job.reason)) or "the scheduler has not considered it yet"
+    yield f"{name} has waited for {short_age(now - why.job.since)}: {reason}."
+    if queued.as_of is not None and now - queued.as_of > STALE_S:
+        age = short_age(now - queued.as_of)
+        yield f"The scheduler found this {age} ago and has not reached the job since."
+    yield from (_missing(each) for each in queued.missing if each.nodes)
+    yield from (_holder(each, now) for each in queued.holders)
+    if queued.more_holders:
+        more = plural(queued.more_holders, "other job")
+        yield f"{more} {'holds' if queued.more_holders == 1 else 'hold'} some of it, too."
+    if queued.place is not None:
+        yield _place(queued)
+        yield from map(_ahead, queued.ahead)
+    yield from _smaller(why, queued)
+
+
+def _clause(reason: str) -> str:
+    """The reason as the end of a sentence."""
+    return f"it {reason}" if reason.startswith(("waits ", "needs ", "would ")) else reason
+
+
+def _missing(missing: Missing) -> str:
+    where = " and ".join(f"{_number(each.free)} on {sanitize(each.node)}" for each in missing.nodes)
+    if missing.free < missing.wanted:
+        free = f"{_number(missing.free)} {'is' if missing.free == 1 else 'are'} free"
+        is_one = len(missing.nodes) == 1
+        place = f" on {sanitize(missing.nodes[0].node)}" if is_one else f": {where}"
+        return f"Of the {_amount(missing.wanted, missing.kind)}, {free}{place}."
+    return f"Each process needs {_amount(missing.each, missing.kind)} on one node; free are {where}."
+
+
+def _holder(holder: Holder, now: float) -> str:
+    nodes = _listed([sanitize(node) for node in holder.nodes])
+    held = f"{_capital(_job(holder.job))} holds {_amount(holder.amount, holder.kind)} on {nodes}"
+    if holder.until is None:
+        return f"{held} until {'its node answers' if len(holder.nodes) == 1 else 'its nodes answer'} again."
+    return f"{held} and is planned to end by {clock_time(holder.until, now)}."
+
+
+def _place(queued: Queued) -> str:
+    if queued.place == 1:
+        return "It is first in the queue."
+    return f"It is number {queued.place:,} of {queued.length:,} in the queue."
+
+
+def _ahead(ahead: Ahead) -> str:
+    one, many = _AHEAD.get(ahead.factor, ("{} is ahead", "{} are ahead"))
+    named = _listed([_job(job) for job in ahead.jobs], ahead.count - len(ahead.jobs))
+    return f"{(one if ahead.count == 1 else many).format(_capital(named))}."
+
+
+def _smaller(why: Why, queued: Queued) -> Iterator[str]:
+    for each in queued.smaller:
+        yield f"It would start now {sanitize(each.change)}: '{sanitize(each.request)}'."
+    if queued.smaller and why.is_mine:
+        number, request = why.job.number, shlex.quote(sanitize(queued.smaller[0].request))
+        yield f"`pit stop {number} && pit rerun {number} --request {request}` submits it that way."
+    if not queued.all_tried and not queued.smaller:
+        yield "There was no time to look for a smaller request that would start now."
+
+
+def _of_live(name: str, job: JobSummary, story: Story, now: float) -> Iterator[str]:
+    age = short_age(now - job.since)
+    place = f" on {_listed([sanitize(node) for node in story.nodes])}" if story.nodes else ""
+    processes = f", with {story.processes:,} processes" if story.processes > 1 else ""
+    text = {
+        JobState.PREPARING: f"has been in preparation for {age}: the head builds its directory",
+        JobState.STARTING: f"has been starting for {age}{place}",
+        JobState.RUNNING: f"has run for {short_age(story.ran_s or 0)}{place}",
+        JobState.STOPPING: f"has been stopping for {age}{place}",
+    }.get(JobState(job.state), f"is {sanitize(job.state)}")
+    yield f"{name} {text}{processes}."
+    yield from _waited(story)
+    if job.reason:
+        yield f"{_capital(sanitize(job.reason))}."
+    if job.state != JobState.PREPARING:
+        yield f"`pit log {job.number}` follows its output, `pit stop {job.number}` stops it."
+
+
+def _of_ended(name: str, why: Why, story: Story, now: float) -> Iterator[str]:
+    job = why.job
+    verb = _ENDED.get(Outcome(job.outcome or Outcome.FAILED), sanitize(job.outcome or "ended"))
+    reason = f": {sanitize(job.reason)}" if job.reason else ""
+    yield f"{name} {verb} {short_age(now - job.since)} ago{reason}."
+    yield from _waited(story)
+    if story.ran_s is not None:
+        nodes = _listed([sanitize(node) for node in story.nodes])
+        yield f"It ran for {short_age(story.ran_s)} on {nodes}."
+    if story.failure is not None:
+        failure = story.failure
+        where = f"Worker {failure.rank} on {sanitize(failure.node)} failed first"
+        yield f"{where}; its output ends with:" if failure.lines else f"{where} and wrote nothing."
+        yield from (INDENT + sanitize_log(line, colour=False) for line in failure.lines)
+    yield _way_out(job, story)
+
+
+def _waited(story: Story) -> Iterator[str]:
+    if story.waited_s is not None and story.waited_s >= 1:
+        yield f"It waited in the queue for {short_age(story.waited_s)}."
+
+
+def _way_out(job: JobSummary, story: Story) -> str:
+    number = job.number
+    if story.started_at is None:
+        return f"It never ran. `pit rerun {number}` submits it again."
+    if job.outcome == Outcome.SUCCEEDED:
+        return f"`pit log {number}` prints its output, `pit ls {number}` lists its files."
+    return f"`pit log {number}` prints all of its output, `pit rerun {number}` runs it again."
+
+
+def _job(job: OtherJob) -> str:
+    user = sanitize(job.user)
+    return f"a job of {user}" if job.number is None else f"job {job.number} ({user})"
+
+
+def _amount(amount: float, kind: str) -> str:
+    """`2 a100`, `1.5 cores`, `16 GiB of memory`, `1 slot`."""
+    if kind == "mem":
+        return f"{_number(amount)} GiB of memory"
+    noun = {"cpu": "core", "slot": "slot"}.get(kind, "")
+    plural_noun = noun if amount == 1 or not noun else f"{noun}s"
+    return f"{_number(amount)} {plural_noun or sanitize(kind)}"
+
+
+def _number(amount: float) -> str:
+    return f"{round(amount, 1):g}"
+
+
+def _listed(names: Sequence[str], more: int = 0) -> str:
+    """`a`, `a and b`, `a, b and 3 others`."""
+    words = [*names, f"{more:,} {'other' if more == 1 else 'others'}"] if more else list(names)
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

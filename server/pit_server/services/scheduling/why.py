@@ -1,0 +1,38 @@
+"""Why a job waits, or how it came where it is."""
+
+from dataclasses import dataclass
+
+from sqlalchemy.orm import Session
+
+from pit_protocol.answers.why import Why
+from pit_protocol.states import JobState
+from pit_server.services.jobs import jobs
+from pit_server.services.jobs.records import job_records, story
+from pit_server.services.jobs.records.delays import DelayFacts
+from pit_server.services.scheduling import why_waiting
+from pit_server.services.scheduling.last_pass import LastPass
+from pit_server.services.scheduling.smaller_requests import Search
+from pit_server.services.users.tokens import Caller
+from pit_server.settings import Settings
+from pit_server.store.data_root import DataRoot
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the head knows beside its database."""
+
+    last: LastPass
+    delays: DelayFacts
+    data: DataRoot
+    settings: Settings
+
+
+def explain(session: Session, caller: Caller, number: int, facts: Facts) -> tuple[Why, Search | None]:
+    """The answer, and for a waiting job a search for what would start now, to be run without a session."""
+    job = jobs.find(session, caller, number)
+    summary, _ = job_records.summarize(session, caller, number, facts.delays)
+    is_mine = job.user_id == caller.user_id
+    if job.state == JobState.WAITING:
+        queued = why_waiting.explain(session, caller, job, facts.last)
+        return Why(summary, is_mine, queued), why_waiting.search(session, job, facts.last, facts.settings)
+    return Why(summary, is_mine, story=story.tell(session, job, facts.data)), None
