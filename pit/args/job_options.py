@@ -1,5 +1,6 @@
 """The options of a job on the command line, made from their table."""
 
+import time
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -10,7 +11,8 @@ from click.core import ParameterSource
 from pit.args.dependencies import parse_dependencies
 from pit.args.env import complete_plain, parse_assignments
 from pit.args.options import job_number
-from pit_protocol.job_options import AFTER, ASSIGNMENT, JOB, OPTIONS, Option, check_text
+from pit.ui.times import parse_begin
+from pit_protocol.job_options import AFTER, ASSIGNMENT, JOB, MOMENT, OPTIONS, Option, check_text
 from pit_protocol.problem import Problem
 
 
@@ -59,8 +61,16 @@ def _click_option(name: str, option: Option) -> Callable[[Callable[..., Any]], C
             callback=lambda ctx, param, words: parse_dependencies(words, param.opts[0]),  # noqa: ARG005
             help=option.help,
         )
-    kind = job_number if option.metavar == JOB else _text(name)
+    kinds: dict[str, Callable[[str], Any]] = {JOB: job_number, MOMENT: _moment}
+    kind = kinds.get(option.metavar) or _text(name)
     return click.option(*option.flags, name, metavar=option.metavar, type=kind, help=option.help)
+
+
+def _moment(text: str) -> str:
+    try:
+        return parse_begin(text, time.time())
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def _text(name: str) -> Callable[[str], str]:

@@ -15,15 +15,16 @@ from pit.jobs.delay_notes import DelayNotes
 from pit.jobs.log_follow import HOLD_S, note_still_running
 from pit.login.session import open_head
 from pit.ui import output, render
-from pit.ui.times import parse_duration, short_age
+from pit.ui.times import short_age
 from pit_protocol.answers.jobs import JobRecord
+from pit_protocol.durations import parse_seconds
 from pit_protocol.problem import Problem
 from pit_protocol.states import JobState
 
 
 def _duration(text: str) -> float:
     try:
-        return parse_duration(text)
+        return parse_seconds(text)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
 

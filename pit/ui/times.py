@@ -1,13 +1,17 @@
 """Render and parse times and ages, in the user's time zone."""
 
 import re
+from contextlib import suppress
 from datetime import datetime, timedelta
+
+from pit_protocol.durations import parse_duration
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 _AGE = re.compile(r"(\d+)([smhdw])")
 _UNITS = {"s": 1, "m": MINUTE, "h": HOUR, "d": DAY, "w": 7 * DAY}
 _DAYS = ("today", "yesterday")
 FORMS = "today, 14:00, 2026-04-01, '2026-04-01 17:05' or an age such as 90m"
+BEGINS = "22:00, 2026-12-01T08:00, or a length of time from now such as 2h"
 _FORMATS = ("%Y", "%Y-%m", "%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S")
 
 
@@ -72,12 +76,28 @@ def _day(text: str, now: float) -> datetime | None:
     return moment if moment <= present else moment - timedelta(days=1)
 
 
-def parse_duration(text: str) -> float:
-    """Parse `90s`, `10m`, `2h` or a number of seconds; raise ValueError."""
-    match = re.fullmatch(r"(\d{1,9})([smhdw]?)", text.strip(), re.ASCII)
-    if not match or not int(match[1]):
-        raise ValueError(f"{text!r} is not a length of time: write 90s, 10m, 2h or 1d")
-    return float(int(match[1]) * _UNITS[match[2] or "s"])
+def parse_begin(text: str, now: float) -> str:
+    """Parse `22:00`, `2026-12-01T08:00` or `2h` (from now) to a time with its offset; raise ValueError."""
+    text = text.strip()
+    moment = _parse_begin(text, now)
+    if moment is None:
+        raise ValueError(f"{text[:40]!r} is not a time: write {BEGINS}")
+    if moment.timestamp() < now:
+        raise ValueError(f"{text[:40]} is in the past: write {BEGINS}")
+    return moment.astimezone(moment.tzinfo).isoformat(timespec="seconds")
+
+
+def _parse_begin(text: str, now: float) -> datetime | None:
+    """The moment, in the user's time zone unless it names another one."""
+    with suppress(ValueError):
+        return datetime.fromtimestamp(now + parse_duration(text))
+    present = datetime.fromtimestamp(now)
+    if clock := _moment(text, "%H:%M") or _moment(text, "%H:%M:%S"):
+        moment = datetime.combine(present.date(), clock.time())
+        return moment if moment > present else moment + timedelta(days=1)
+    with suppress(ValueError):
+        return datetime.fromisoformat(text)
+    return None
 
 
 def _moment(text: str, form: str) -> datetime | None:

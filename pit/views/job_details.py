@@ -39,6 +39,7 @@ def job_text(job: JobRecord, now: float, width: int | None = None) -> str:
         ("Changes", _changes(job.snapshot)),
         ("Reruns", str(job.reruns or "")),
         *((option.label, sanitize(job.options.shown(name))) for name, option in OPTIONS.items()),
+        ("Time left", _time_left(job, now)),
         ("Digest", _digests(job)),
         ("Secrets", sanitize(", ".join(job.variables))),
         ("GPU use", _use(job)),
@@ -77,6 +78,12 @@ def _changes(snapshot: JobSnapshot) -> str:
         return "some were not committed"
     added, removed = snapshot.diff_added or 0, snapshot.diff_removed or 0
     return f"{plural(count, 'file')} not as committed, {plural(added, 'line')} added, {removed:,} removed"
+
+
+def _time_left(job: JobRecord, now: float) -> str:
+    if job.ends_at is None:
+        return ""
+    return f"{short_age(job.ends_at - now)}, until {local_time(job.ends_at)}"
 
 
 def _digests(job: JobRecord) -> str:

@@ -7,12 +7,15 @@ an option, add a field here.
 
 import re
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, get_type_hints
 
 from msgspec import field
 
 from pit_protocol.dependencies import Dependency, render_dependencies
+from pit_protocol.durations import parse_duration, render_duration
+from pit_protocol.job_times import parse_moment, parse_signal
 from pit_protocol.problem import Problem
 from pit_protocol.wire import Int, Message
 
@@ -24,7 +27,9 @@ ANY, PROCESS, DOCKER = RUNTIMES = ("any", "process", "docker")  # of nodes
 LOW, NORMAL, HIGH = PRIORITIES = ("low", "normal", "high")
 MAX_PATH = 255
 MAX_VERSION = 20
+MAX_TIME = 40
 JOB = "N"  # metavar of an option whose value is the number of a job
+MOMENT = "TIME"  # metavar of an option whose value is a time, sent with its offset
 ASSIGNMENT = "NAME[=VALUE]"  # metavar of an option that sets variables
 AFTER = "N[,N][:WHEN]"  # metavar of an option that names jobs and how they have to end
 
@@ -38,6 +43,7 @@ class Option:
     least: int = 1  # characters in a text
     most: int = 0
     choices: tuple[str, ...] = ()  # of a text; empty: any
+    parse: Callable[[str], object] | None = None  # of a text; raises ValueError with the reason
     unset: str = ""  # what `pit show` and `pit diff` print if it is not set
     is_kept: bool = True  # `pit rerun` copies it from the old job
     on_rerun: bool = False  # `pit rerun` has this option too
@@ -172,6 +178,43 @@ class JobOptions(Message, frozen=True):
             on_rerun=True,
         ),
     ] = ()
+    time: Annotated[
+        str | None,
+        Option(
+            ("--time",),
+            "End the job when it has run for this long, such as 90m, 2h or 1d12h.",
+            "Time limit",
+            metavar="DURATION",
+            most=MAX_TIME,
+            parse=parse_duration,
+            on_rerun=True,
+        ),
+    ] = None
+    signal: Annotated[
+        str | None,
+        Option(
+            ("--signal",),
+            "Send this signal so many seconds before the time limit, such as USR1@120.",
+            "Signal",
+            metavar="NAME@SECONDS",
+            most=MAX_TIME,
+            parse=parse_signal,
+            on_rerun=True,
+        ),
+    ] = None
+    begin: Annotated[
+        str | None,
+        Option(
+            ("--begin",),
+            "Do not start before this time (22:00, 2026-12-01T08:00), or for this long (2h).",
+            "Begin",
+            metavar=MOMENT,
+            most=MAX_TIME,
+            parse=parse_moment,
+            is_kept=False,
+            on_rerun=True,
+        ),
+    ] = None
 
     def kept(self) -> dict[str, Any]:
         """Every option that `pit rerun` keeps, by name."""
@@ -223,12 +266,36 @@ def check_text(name: str, value: str) -> None:
             f"{option.flags[-1]} takes {option.least:,} to {option.most:,} characters, not {len(value):,}",
             status=422,
         )
+    if option.parse:
+        try:
+            option.parse(value)
+        except ValueError as error:
+            raise Problem(f"bad_{name}", f"{option.flags[-1]}: {error}", status=422) from error
 
 
 def check_placement(options: JobOptions) -> None:
     """Refuse two ways to place one job."""
     if options.pack and options.spread:
         raise Problem("bad_placement", "--pack and --spread exclude each other", "leave one out", status=422)
+
+
+def check_time(options: JobOptions) -> None:
+    """Refuse a signal that no process would get."""
+    if options.signal is None:
+        return
+    if options.time is None:
+        raise Problem(
+            "bad_signal", "--signal needs a time limit", "add --time, such as --time 2h", status=422
+        )
+    before_s = parse_signal(options.signal).before_s
+    if before_s >= parse_duration(options.time):
+        raise Problem(
+            "bad_signal",
+            f"--signal {options.signal} is {render_duration(before_s)} before the end, "
+            f"and the job runs for {options.time} at most",
+            "write a shorter time after @, or a longer --time",
+            status=422,
+        )
 
 
 def check_venv(file: str | None, python: str | None) -> None:

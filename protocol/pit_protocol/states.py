@@ -20,7 +20,7 @@ class Outcome(StrEnum):
     FAILED = "failed"
     STOPPED = "stopped"  # by a person, or because a job that it waited for ended otherwise
     LOST = "lost"  # its node disappeared
-    TIMED_OUT = "timed out"
+    TIMED_OUT = "timed out"  # it ran for longer than its time limit
 
 
 class JobEvent(StrEnum):
@@ -33,6 +33,7 @@ class JobEvent(StrEnum):
     FAILED = "failed"  # one of its processes failed
     SETTLED = "settled"  # its last process ended
     UNMET = "unmet"  # a job that it waited for ended otherwise
+    TIMED_OUT = "timed out"  # its time limit is over
     REQUEUED = "requeued"  # a node could not start it; it begins again, elsewhere if possible
 
 
@@ -69,6 +70,7 @@ class KilledBy(StrEnum):
     WORKER = "worker"  # could not be started, or is unknown to its worker
     RUNTIME = "runtime"  # the container engine restarted
     LIMIT = "limit"  # it exceeded a limit
+    TIME = "time"  # its job's time limit is over
     LEASE = "lease"  # its node had no contact with the head for too long
     NODE = "node"  # nobody saw it end: its node did not come back
 
@@ -84,10 +86,12 @@ JOB_MOVES: dict[tuple[JobState, JobEvent], JobState] = {
     (JobState.STARTING, JobEvent.STARTED): JobState.RUNNING,
     (JobState.STARTING, JobEvent.STOP): JobState.STOPPING,
     (JobState.STARTING, JobEvent.FAILED): JobState.STOPPING,
+    (JobState.STARTING, JobEvent.TIMED_OUT): JobState.STOPPING,
     (JobState.STARTING, JobEvent.SETTLED): JobState.ENDED,
     (JobState.STARTING, JobEvent.REQUEUED): JobState.WAITING,
     (JobState.RUNNING, JobEvent.STOP): JobState.STOPPING,
     (JobState.RUNNING, JobEvent.FAILED): JobState.STOPPING,
+    (JobState.RUNNING, JobEvent.TIMED_OUT): JobState.STOPPING,
     (JobState.RUNNING, JobEvent.SETTLED): JobState.ENDED,
     # Only some processes of it run: another one never began.
     (JobState.RUNNING, JobEvent.REQUEUED): JobState.WAITING,

@@ -8,6 +8,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from pit_protocol.durations import parse_duration
 from pit_protocol.settings_file import (
     bad_setting,
     check_bounds,
@@ -119,6 +120,8 @@ class Settings:
     pass_ms: int = 200  # how long a pass of the scheduler may take; the next one goes on where it ended
     half_life_days: float = 7.0  # after which past use counts half for fair share
     share_weights: str = "gpu=1,cpu=0.05,mem=0.01"  # of a GPU, core and GiB; a kind by name: `a100=2`
+    default_time: str = ""  # time limit of jobs that name none, such as 24h; empty: none
+    max_time: str = ""  # longest time limit of a job; empty: none
     planned_hours: float = 24.0  # that a job is planned to run, if nothing is known of jobs like it
     default_cpu: float = 0.0  # cores booked for a process whose request names none; 0: none
     default_mem: float = 0.0  # the same for GiB of memory
@@ -151,6 +154,11 @@ class Settings:
     @property
     def extra_hosts(self) -> tuple[str, ...]:
         return tuple(part.strip() for part in self.hosts.split(",") if part.strip())
+
+    def seconds(self, name: str) -> float | None:
+        """A setting that is a length of time; None if it is empty."""
+        text = str(getattr(self, name))
+        return parse_duration(text) if text else None
 
     @property
     def local_hosts(self) -> tuple[str, ...]:
@@ -191,11 +199,23 @@ def for_one_user(settings: Settings) -> Settings:
     return replace(settings, registration="closed")
 
 
+def _check_times(settings: Settings) -> None:
+    for name in ("default_time", "max_time"):
+        try:
+            settings.seconds(name)
+        except ValueError as error:
+            raise bad_setting(f"{name}: {error}") from None
+    if (settings.seconds("default_time") or 0) > (settings.seconds("max_time") or inf):
+        most = f"must not be longer than max_time, {settings.max_time}"
+        raise bad_setting(f"default_time {most}, and is {settings.default_time}")
+
+
 def _check(settings: Settings) -> None:
     """Raise a Problem for a value that no head can work with, before it starts."""
     check_choices(settings, CHOICES)
     check_bounds(settings, BOUNDS)
     parse_weights(settings.share_weights)
+    _check_times(settings)
     shortest_s = BEATS_IN_LEASE * settings.hold_s
     if 0 != settings.lost_after_s < shortest_s:
         wanted = f"0 (never) or at least {BEATS_IN_LEASE} times hold_s, {shortest_s:g}"

@@ -82,6 +82,7 @@ class JobRecord(JobSummary, frozen=True):
     result: str | None
     events: list[JobEvent]
     processes: list[JobProcess]
+    ends_at: Float | None = None  # when it ends by its time limit, if it runs
     delay: str = ""  # another text whenever something else keeps it from going on; empty: nothing does
 
 

@@ -200,6 +200,14 @@ class ProcessSpec(Message, frozen=True):
     )  # set by the user, only for the job's command
 
 
+class TimeLimit(Message, frozen=True):
+    """How long a job may run, and the signal that its processes get before the end."""
+
+    limit_s: Float
+    signal: str = ""  # such as USR1; empty: none
+    before_s: Float = 0.0
+
+
 class Order(Message, frozen=True):
     process: Int
     attempt: Int
@@ -207,6 +215,8 @@ class Order(Message, frozen=True):
     log_size: Int = 0  # bytes of output the head has: where to continue
     killed_by: KilledBy | None = None  # with `stop`: on whose behalf
     spec: ProcessSpec | None = None
+    time: TimeLimit | None = None  # with `run`: as it is now; None: none
+    ran_s: Float | None = None  # with a time limit: for how long the job has run; None: it does not yet
 
 
 class Orders(Message, frozen=True):

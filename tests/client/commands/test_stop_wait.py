@@ -122,4 +122,6 @@ class TestWait:
     def test_a_timeout_is_a_length_of_time(self, pit_command: Pit, text: str) -> None:
         result = pit_command("wait", "1", f"--timeout={text}")
         assert result.exit_code == 2
-        assert result.stderr.startswith(f"pit: {text!r} is not a length of time: write 90s, 10m, 2h or 1d\n")
+        assert result.stderr.startswith(
+            f"pit: {text!r} is not a length of time: write 90s, 10m, 2h or 1d12h\n"
+        )

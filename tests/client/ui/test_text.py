@@ -1,5 +1,8 @@
 """Job numbers, times and tables as text."""
 
+import time
+from collections.abc import Iterator
+
 import click
 import pytest
 
@@ -7,7 +10,7 @@ from pit.args.options import flatten, job_number, job_numbers
 from pit.ui.plural import plural
 from pit.ui.render import ending, records
 from pit.ui.tables import Column, Section, render_plain
-from pit.ui.times import local_time, parse_time, short_age
+from pit.ui.times import local_time, parse_begin, parse_time, short_age
 from pit_protocol.answers.jobs import JobRecord
 from pit_protocol.wire import from_json
 from tests.support.stubs.head import a_record, an_ended
@@ -19,6 +22,37 @@ def test_the_plural_form_depends_on_the_count() -> None:
         "0 files",
         "2,000 files",
     )
+
+
+@pytest.fixture
+def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Europe/Berlin")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("berlin")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2026-12-01T08:00", "2026-12-01T08:00:00+01:00"),
+        ("2026-12-01T08:00Z", "2026-12-01T08:00:00+00:00"),
+        ("22:00", "2026-10-24T22:00:00+02:00"),
+        ("17:00", "2026-10-25T17:00:00+01:00"),  # the next one; the clocks change before it
+        ("12h", "2026-10-25T05:00:00+01:00"),
+    ],
+)
+def test_a_begin_is_sent_with_the_offset_of_the_client(text: str, expected: str) -> None:
+    now = parse_time("2026-10-24 18:00", 0)
+    assert parse_begin(text, now) == expected
+
+
+@pytest.mark.parametrize("text", ["2020-01-01", "2020-01-01T00:00+02:00"])
+def test_a_begin_in_the_past_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is in the past: write 22:00, 2026-12-01T08:00, or a length"):
+        parse_begin(text, parse_time("2026-10-24 18:00", 0))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from pit_server.services.files import unix_ids
 from pit_server.services.jobs import images
 from pit_server.services.nodes import orders
 from pit_server.settings import Settings
-from tests.support.clusters.head import ONE_DATABASE, Person, Worker, a_submission, prepare, running
+from tests.support.clusters.head import NOW, ONE_DATABASE, Person, Worker, a_submission, prepare, running
 
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 
@@ -268,7 +268,7 @@ def test_the_head_sets_leases_and_disk_limits(
     settings = replace(head.settings, lost_after_s=lost_after_s, max_disk_gib=max_disk_gib)
     with head.database.read() as session:
         node_id = session.execute(select(Node.id)).scalar_one()
-        (order,) = orders.for_node(session, node_id, (), head.data, settings).orders
+        (order,) = orders.for_node(session, node_id, (), head.data, settings, now=NOW).orders
     assert order.spec and (order.spec.lease_s, order.spec.disk_mib) == (lease_s, disk_mib)
 
 

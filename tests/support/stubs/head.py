@@ -371,6 +371,7 @@ def a_record(number: int = 12, **fields: Any) -> dict[str, Any]:
         "result": None,
         "events": [],
         "processes": [],
+        "ends_at": None,
         "delay": "",
         **fields,
     }

@@ -180,7 +180,13 @@ class StubHead:
         key = (order.process, order.attempt)
         known = key in self.reports or order.action is not OrderAction.RUN
         return Order(
-            *key, order.action, self.log_sizes.get(key, 0), order.killed_by, None if known else order.spec
+            *key,
+            order.action,
+            self.log_sizes.get(key, 0),
+            order.killed_by,
+            None if known else order.spec,
+            order.time,
+            order.ran_s,
         )
 
 

@@ -7,7 +7,8 @@ from pit_protocol.states import ProcessState
 from pit_worker.loop import Timer
 from pit_worker.process.output import Output
 from pit_worker.process.states import LIVE, WAITING, Event, IllegalMove, Lifecycle, State
-from pit_worker.spool.entry import End, Entry, Key, Stop
+from pit_worker.spool.entry import Clock, End, Entry, Key, Stop
+from pit_worker.spool.lease import since_boot
 
 MAX_REASON = 1000
 
@@ -39,6 +40,9 @@ class Process:
     failing_since: float | None = None  # by the monotonic clock: when its start was first tried in vain
     waits_for: str = ""  # why it has not started yet, or why what it wrote is not on the head yet
     image: str = ""  # the digest of its container's image
+    clock: Clock = field(default_factory=Clock)  # its time limit
+    taken_at: float = field(default_factory=since_boot)
+    time_timer: Timer | None = None  # for the next look at its time limit
 
     def __post_init__(self) -> None:
         self.output = Output(self.entry.output)
@@ -72,11 +76,13 @@ class Process:
         """The report for a beat; `may_end`: with this beat the head has all output."""
         if self.end is None or not may_end:
             has_reason = self.is_waiting or self.state is State.STAGING_OUT
+            stopped = self.stop.reason if self.stop else ""
             return Report(
                 *self.key,
                 self._reported_state(),
                 log_size,
-                reason=self.waits_for[:MAX_REASON] if has_reason else "",
+                killed_by=self.stop.killed_by if self.stop else None,
+                reason=(self.waits_for if has_reason else stopped)[:MAX_REASON],
                 started_at=self.started_at,
                 image=self.image,
             )

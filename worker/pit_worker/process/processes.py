@@ -11,6 +11,7 @@ from pit_worker.process.process import Process
 from pit_worker.process.start import UNKNOWN, Starter
 from pit_worker.process.states import State
 from pit_worker.process.stop import Stopper
+from pit_worker.process.time_limit import TimeKeeper
 from pit_worker.spool.entry import End, Entry, Intent, Key
 from pit_worker.spool.spool import Spool
 
@@ -26,6 +27,7 @@ class Processes:
         self._welcome: Welcome | None = None
         self._forgotten: set[Key] = set()
         self.known: dict[Key, Process] = {}
+        self._time = TimeKeeper(context, lambda process, why: self.stop(process, KilledBy.TIME, why))
         self._stopper = Stopper(context, lambda process: self._finisher.release_gpus(process))
         self._finisher = Finisher(
             context,
@@ -37,6 +39,7 @@ class Processes:
             context,
             self._stopper,
             self._finisher,
+            self._time.watch,
             lambda process: self.stop(process, KilledBy.WORKER),
         )
 
@@ -52,7 +55,7 @@ class Processes:
         """Resume what an earlier worker left: adopt what runs, end what does not."""
         for entry in self._spool.entries():
             process = Process(entry, started_at=entry.started_at(), stop=entry.stop(), end=entry.end())
-            process.image = entry.image()
+            process.image, process.clock = entry.image(), entry.clock()
             self.known[process.key] = process
             if process.state is State.ENDED:
                 self._context.runtime.remove(entry)
@@ -76,6 +79,8 @@ class Processes:
         if process is None:
             if order.action is not OrderAction.FORGET:
                 self._take(order)
+        elif order.action is OrderAction.RUN:
+            self._time.set(process, order.time, order.ran_s)
         elif order.action is OrderAction.STOP:
             self.stop(process, order.killed_by)
         elif order.action is OrderAction.FORGET and process.state is State.ENDED:
@@ -140,6 +145,7 @@ class Processes:
         self._context.failpoints.reach("after-intent")
         process = self.known[key] = Process(entry, end=end)
         if end is None:
+            self._time.set(process, order.time, order.ran_s)
             self._starter.enqueue(process)
         self._context.changed()
 

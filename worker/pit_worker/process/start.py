@@ -29,12 +29,14 @@ class Starter:
         context: Context,
         stopper: Stopper,
         finisher: Finisher,
+        on_running: Callable[[Process], None],
         on_data_lost: Callable[[Process], None],
     ) -> None:
         """`on_data_lost` is called for a running process that has lost its data directories."""
         self._context = context
         self._stopper = stopper
         self._finisher = finisher
+        self._on_running = on_running
         self._on_data_lost = on_data_lost
         self._queue: deque[Process] = deque()
         self._is_open = False
@@ -82,6 +84,7 @@ class Starter:
         self._context.loop.watch(descriptor, partial(self._finisher.collect_exit, process))
         self._context.staging.watch(process.entry, partial(self._on_data_lost, process))
         self._watch_output(process)
+        self._on_running(process)
         self._context.changed()
 
     def _start_some(self) -> None:

@@ -53,6 +53,9 @@ class Runtime(Protocol):
     def signal(self, entry: Entry, number: int) -> int:
         """Signal the whole process tree, 0 to only count it; how many there were."""
 
+    def warn(self, entry: Entry, number: int) -> int:
+        """Signal those programs of the process tree that handle the signal; how many there were."""
+
     def command_has_ended(self, entry: Entry) -> bool:
         """Whether its command has ended, though what it left behind may still write."""
 

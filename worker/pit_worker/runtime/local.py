@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from pit_protocol.system.procfs import read_stat
-from pit_worker.runtime import cgroup, process_tree, user_process
+from pit_worker.runtime import cgroup, handled_signal, process_tree, user_process
 from pit_worker.runtime.base import ExitCollected, Started, find_job_dir, give_files, output_writer
 from pit_worker.runtime.containment import Containment
 from pit_worker.spool.entry import Entry, Key
@@ -129,6 +129,16 @@ class LocalRuntime:
             }
             left = process_tree.send_holders(entry.pipe, excluded, number)
         return left
+
+    def warn(self, entry: Entry, number: int) -> int:
+        group, supervisor = _recorded_cgroup(entry), self._supervisor(entry)
+
+        def list_pids() -> set[int]:
+            if group:
+                return cgroup.members(group)
+            return process_tree.list_members(entry.marker, supervisor, entry.output_writer())
+
+        return handled_signal.send(list_pids, number)
 
     def command_has_ended(self, entry: Entry) -> bool:
         return entry.command_has_ended()

@@ -41,6 +41,9 @@ class MixedRuntime:
     def signal(self, entry: Entry, number: int) -> int:
         return self._find(entry).signal(entry, number)
 
+    def warn(self, entry: Entry, number: int) -> int:
+        return self._find(entry).warn(entry, number)
+
     def command_has_ended(self, entry: Entry) -> bool:
         return self._find(entry).command_has_ended(entry)
 

@@ -27,6 +27,11 @@ def send(marker: str, supervisor: tuple[int, int] | None, output_writer: int | N
     return len(found)
 
 
+def list_members(marker: str, supervisor: tuple[int, int] | None, output_writer: int | None) -> set[int]:
+    """Process ids of the whole tree but its supervisor and the output writer."""
+    return set(_tree(marker, supervisor, output_writer))
+
+
 def send_holders(pipe: Path, excluded: set[int], number: int) -> int:
     """Signal the processes that have `pipe` open, but not the excluded ones; how many there were.
 

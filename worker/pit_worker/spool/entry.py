@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from pit_protocol.atomic_file import write_atomic
-from pit_protocol.messages.beat import ProcessSpec
+from pit_protocol.messages.beat import ProcessSpec, TimeLimit
 from pit_protocol.problem import Problem
 from pit_protocol.states import KilledBy
 from pit_protocol.system.pieces import Pieces
@@ -41,6 +41,17 @@ class Intent:
     boot_id: str
     data_root: str
     spec: ProcessSpec | None  # None: a tombstone, never to be started
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The time limit of a process, and what is known of when its time began."""
+
+    limit: TimeLimit | None = None
+    began_at: float | None = (
+        None  # since boot: the first instruction of its job, if that was another process's
+    )
+    is_warned: bool = False  # it got the signal that comes before the end
 
 
 @dataclass(frozen=True)
@@ -143,6 +154,11 @@ class Entry:
     def started_at(self) -> float | None:
         return _time(self.started)
 
+    def began_at(self) -> float | None:
+        """The same by the clock since boot, which nobody sets."""
+        known = self.supervisor()
+        return known[1] / os.sysconf("SC_CLK_TCK") if known else None
+
     def output_writer(self) -> int | None:
         """Process id of the program that writes the output to its file."""
         text = _read(self.path / "scribe")
@@ -181,6 +197,9 @@ class Entry:
     def stop(self) -> Stop | None:
         return _load(Stop, self.path / "stop")
 
+    def clock(self) -> Clock:
+        return _load(Clock, self.path / "clock") or Clock()
+
     def end(self) -> End | None:
         return _load(End, self.path / "end")
 
@@ -209,6 +228,9 @@ class Entry:
     # None needs fsync: they must outlive the worker; after a power loss the boot id shows the end.
     def save_stop(self, stop: Stop) -> None:
         write_atomic(self.path / "stop", json.dumps(to_json(stop)))
+
+    def save_clock(self, clock: Clock) -> None:
+        write_atomic(self.path / "clock", json.dumps(to_json(clock)))
 
     def save_end(self, end: End) -> None:
         write_atomic(self.path / "end", json.dumps(to_json(end)))

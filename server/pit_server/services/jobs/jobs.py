@@ -2,6 +2,8 @@
 
 import os
 import stat
+from collections.abc import Sequence
+from typing import Any
 
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session
@@ -12,15 +14,21 @@ from pit_protocol.states import JobState, KilledBy, Outcome
 from pit_protocol.wire import MAX_NUMBER, from_json
 from pit_server.db.database import notify_after_commit
 from pit_server.db.models import Event, Job, JobGroup, Process, Sample
-from pit_server.services.jobs import lifecycle
+from pit_server.services.jobs import lifecycle, time_limits
 from pit_server.services.properties import Property, read_some_text, read_yes_no
 from pit_server.services.users import access, groups, permissions
 from pit_server.services.users.permissions import Action
 from pit_server.services.users.tokens import Caller
+from pit_server.settings import Settings
 from pit_server.store.data_root import DataRoot
 from pit_server.wakeups import STATUS, job_topic
 
-PROPERTIES = (Property("title", read_some_text), Property("keep", read_yes_no))
+PROPERTIES = (
+    Property("title", read_some_text),
+    Property("keep", read_yes_no),
+    Property("time", time_limits.read_limit),
+    Property("begin", time_limits.read_begin),
+)
 COLUMNS = {"title": "title", "keep": "is_kept"}
 
 
@@ -47,6 +55,26 @@ def find_to_change(session: Session, caller: Caller, number: int, action: Action
     job = find(session, caller, number)
     permissions.require(action, access.relations_to_job(session, caller, job), f"job {number}")
     return job
+
+
+def set_properties(
+    session: Session,
+    caller: Caller,
+    number: int,
+    values: Sequence[tuple[Property, str, Any]],
+    settings: Settings,
+) -> None:
+    """Change a job, or raise a Problem if the caller may not."""
+    job = find_to_change(session, caller, number)
+    for _, name, value in values:
+        if name == "time":
+            time_limits.change(session, caller, number, value, settings)
+        elif name == "begin":
+            time_limits.start_now(session, number)
+        else:
+            setattr(job, COLUMNS[name], value)
+    session.flush()
+    notify_after_commit(session, STATUS)
 
 
 def remove(session: Session, caller: Caller, number: int, *, now: float) -> None:

@@ -123,9 +123,10 @@ def stop(
     now: float,
     actor: str = HEAD,
     process_id: int | None = None,
+    event: JobEvent | None = None,
 ) -> LockedJob:
     """Stop a job and order its live processes to stop. `process_id` is the process that failed, if any."""
-    event = JobEvent.STOP if process_id is None else JobEvent.FAILED
+    event = event or (JobEvent.STOP if process_id is None else JobEvent.FAILED)
     after = advance(
         session, job, event, now=now, actor=actor, reason=reason, outcome=outcome, process_id=process_id
     )

@@ -20,7 +20,7 @@ from pit_protocol.wire import to_json
 from pit_server.db.database import note_event, notify_after_commit
 from pit_server.db.models import Job, JobGroup, Membership
 from pit_server.scheduler.explain import refusal_reason
-from pit_server.services.jobs import dependencies, images, jobs, user_variables
+from pit_server.services.jobs import dependencies, images, jobs, time_limits, user_variables
 from pit_server.services.jobs.processes import runtimes
 from pit_server.services.nodes.aliases import KindNames
 from pit_server.services.scheduling.nodes import idle_nodes
@@ -83,6 +83,7 @@ def accept_submission(
     if submission.options.continues is not None:
         continued = _find_continued(session, caller, submission.options)
     options = submission.options
+    options = time_limits.resolve(options, settings, now=now)
     runtime = runtimes.resolve(options, continued.options if continued else None, settings.default_runtime)
     priority = shares.resolve_priority(session, caller, options.priority)
     submission = replace(submission, options=replace(options, runtime=runtime, priority=priority))

@@ -30,7 +30,7 @@ class JobFacts:
 
 def render_event(event: Event, facts: JobFacts, culprit: int | None) -> list[tuple[float, str]]:
     """Render the lines of one event; `culprit` is the process that made the job fail."""
-    if event.process_id is not None and event.event != JobEvent.FAILED:
+    if event.process_id is not None and event.event not in (JobEvent.FAILED, JobEvent.TIMED_OUT):
         return _of_process(event, facts)
     if event.event in (JobEvent.SETTLED, JobEvent.REFUSED, JobEvent.UNMET):
         return [(event.at, text) for text in _closing(facts, culprit)]
@@ -40,6 +40,7 @@ def render_event(event: Event, facts: JobFacts, culprit: int | None) -> list[tup
         JobEvent.PLACED: f"placed {event.reason}",
         JobEvent.REQUEUED: f"requeued: {event.reason}",
         JobEvent.STOP: f"stop requested {event.reason}",
+        JobEvent.TIMED_OUT: f"stopping: {event.reason}",
         JobEvent.FAILED: f"stopping: {event.reason}",
     }
     text = texts.get(JobEvent(event.event))

@@ -216,7 +216,7 @@ def _store(data: DataRoot, row: AnyRow, head: ChunkHead, chunk: bytes, keep: int
 
 
 def _is_news(data: DataRoot, row: AnyRow, report: Report) -> bool:
-    event = reports.REPORTED.get(report.state)
+    event = reports.event_of(report)
     if event is None or row.attempt != report.attempt:
         return False
     if (ProcessState(row.state), event) not in PROCESS_MOVES:

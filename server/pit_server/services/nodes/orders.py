@@ -28,7 +28,7 @@ from pit_server.db.database import AnyRow
 from pit_server.db.models import IS_LIVE, Allocation, Attempt, Job, Node, Process, User
 from pit_server.scheduler.kinds import CPU, MEMORY, PORT
 from pit_server.services.files import unix_ids
-from pit_server.services.jobs import user_variables
+from pit_server.services.jobs import time_limits, user_variables
 from pit_server.services.jobs.processes import environment
 from pit_server.services.logs.output_limit import share_of_process
 from pit_server.services.users import groups
@@ -52,6 +52,8 @@ _ROWS = (
         Attempt.network,
         Process.host,
         Job.options,
+        Job.state.label("job_state"),
+        Job.since,
         Job.user_id,
         Job.submission_key,
         Job.variables,
@@ -64,7 +66,13 @@ _ROWS = (
 
 
 def for_node(
-    session: Session, node_id: int, reports: Iterable[Report], data: DataRoot, settings: Settings
+    session: Session,
+    node_id: int,
+    reports: Iterable[Report],
+    data: DataRoot,
+    settings: Settings,
+    *,
+    now: float,
 ) -> Orders:
     """Build the node's orders at this moment."""
     node = session.execute(select(Node).where(Node.id == node_id)).scalar_one()
@@ -87,6 +95,7 @@ def for_node(
             if unix_ids.separates(node):
                 spec = replace(spec, account=_hand_over(session, row, data))
         stopping = row.state == ProcessState.STOPPING
+        limit, ran_s = time_limits.in_order(row, now=now)
         orders.append(
             Order(
                 process=row.id,
@@ -95,6 +104,8 @@ def for_node(
                 log_size=_log_size(data, row),
                 killed_by=KilledBy(row.stop_by) if stopping and row.stop_by else None,
                 spec=spec,
+                time=limit,
+                ran_s=ran_s,
             )
         )
     known = {row.id for row in live}

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from sqlalchemy.orm import Session
 
+from pit_protocol.job_times import parse_moment
 from pit_server.db.database import AnyRow
 from pit_server.scheduler.reason import Reason
 from pit_server.services.jobs import dependencies
@@ -36,4 +37,15 @@ def _dependencies(session: Session, _waiting: Sequence[AnyRow], _now: float) -> 
     return {number: Hold(reason) for number, reason in dependencies.list_unmet(session).items()}
 
 
-RULES: tuple[Rule, ...] = (_inactive_users, _dependencies)
+def _not_begun(_session: Session, waiting: Sequence[AnyRow], now: float) -> dict[int, Hold]:
+    """Jobs that must not start yet."""
+    found = {}
+    for row in waiting:
+        begin = row.options.get("begin")
+        if begin and (at := parse_moment(begin)) > now:
+            text = f"may begin at {begin.replace('T', ' ')}; `pit set job:{row.id} begin=` lets it start now"
+            found[row.id] = Hold(Reason(text), at)
+    return found
+
+
+RULES: tuple[Rule, ...] = (_inactive_users, _not_begun, _dependencies)

@@ -6,7 +6,9 @@ from math import inf
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
-from pit_protocol.states import NodeState
+from pit_protocol.durations import parse_duration
+from pit_protocol.states import JobState, NodeState
+from pit_server.db.database import AnyRow
 from pit_server.db.models import IS_LIVE, Allocation, Attempt, Job, Node, Process, Resource
 from pit_server.scheduler.capacity import Held, NodeView, Share
 from pit_server.scheduler.kinds import CPU, MEMORY, PORT
@@ -112,19 +114,28 @@ def _held(session: Session, run_times: RunTimes, now: float) -> defaultdict[int,
     held: defaultdict[int, list[Held]] = defaultdict(list)
     for row in session.execute(
         select(Process.id, Process.node_id, Process.job_id, IS_LIVE.label("is_live"))
-        .add_columns(Attempt.created_at, Job.user_id, Job.title)
+        .add_columns(Attempt.created_at, Job.user_id, Job.title, Job.since)
+        .add_columns(Job.options["time"].as_string().label("time"), Job.state.label("job_state"))
         .join(Attempt, Attempt.id == Process.attempt_id)
         .join(Job, Job.id == Process.job_id)
         .where(or_(IS_LIVE, Process.id.in_(holding)))
         .order_by(Process.id)
     ):
         # What a lost process holds stays held until its node is back.
-        until = run_times.planned_end(row.user_id, row.title, row.created_at, now) if row.is_live else inf
+        until = _planned_end(row, run_times, now) if row.is_live else inf
         mine = amounts[row.id]
         held[row.node_id].append(
             Held(row.job_id, until, Share(mine.get(CPU), mine.get(MEMORY), tuple(units[row.id])))
         )
     return held
+
+
+def _planned_end(row: AnyRow, run_times: RunTimes, now: float) -> float:
+    """The time limit counts from the first instruction; one that has not begun may begin now."""
+    if not row.time:
+        return run_times.planned_end(row.user_id, row.title, row.created_at, now)
+    begun = {JobState.STARTING: now, JobState.RUNNING: row.since}.get(row.job_state, row.created_at)
+    return run_times.planned_end(row.user_id, row.title, begun, now, parse_duration(row.time))
 
 
 def _units(session: Session, *, with_trouble: bool) -> defaultdict[int, dict[str, list[str]]]:

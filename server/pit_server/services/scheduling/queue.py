@@ -20,7 +20,7 @@ from pit_server.scheduler.explain import can_avoid
 from pit_server.scheduler.kinds import CPU, MEMORY
 from pit_server.scheduler.order import Usage, Waiting
 from pit_server.scheduler.plan import FULL_PASS_S, Given
-from pit_server.services.jobs import requeue
+from pit_server.services.jobs import requeue, time_limits
 from pit_server.services.jobs.processes import runtimes
 from pit_server.services.nodes.aliases import KindNames
 from pit_server.services.scheduling import holds, run_times
@@ -100,7 +100,7 @@ class QueueReader:
             request = self._requests[row.request]
             access = resources.access_of(row.user_id, runtimes.needed(row.options))
             access, avoided = _avoid(request, access, faulty.get(row.id), idle)
-            planned_s = self._run_times.planned(row.user_id, row.title)
+            planned_s = self._run_times.planned(row.user_id, row.title, time_limits.limit_s(row.options))
             key = row.request, access, planned_s, self._mode(row.options), avoided
             shape = self._shapes.get(key) or known.get(key)
             if shape is None or shape.request is not request:

@@ -20,6 +20,7 @@ from pit_protocol.system.failpoints import Failpoints
 from pit_protocol.system.procfs import read_stat
 from pit_worker.loop import Loop
 from pit_worker.network_ranges import parse_allowed, parse_pools
+from pit_worker.runtime import cgroup, handled_signal
 from pit_worker.runtime.base import ExitCollected, Started, find_job_dir
 from pit_worker.runtime.docker import container_cgroup
 from pit_worker.runtime.docker.engine import ContainerInfo, Engine, EngineAway, EngineRefused, Image
@@ -141,6 +142,12 @@ class DockerRuntime:
             finally:
                 os.close(handle)
         return container_cgroup.send(Path(record.cgroup), record.pid, number)
+
+    def warn(self, entry: Entry, number: int) -> int:
+        record = entry.record()
+        if record is None:
+            return 0
+        return handled_signal.send(lambda: cgroup.members(Path(record.cgroup)) - {record.pid}, number)
 
     def command_has_ended(self, entry: Entry) -> bool:  # noqa: ARG002
         """Never before the container ends: what the command leaves behind ends with it."""

@@ -18,7 +18,6 @@ from pit_server.api.http.context import (
     wait_argument,
 )
 from pit_server.api.http.guard import Role, allow, caller
-from pit_server.db.database import notify_after_commit
 from pit_server.services.files import removed, trash
 from pit_server.services.jobs import jobs, user_variables
 from pit_server.services.jobs.records import job_records
@@ -28,7 +27,7 @@ from pit_server.services.snapshots import origins
 from pit_server.services.snapshots.origins import Origin
 from pit_server.services.snapshots.sources import Sources
 from pit_server.traffic import Traffic
-from pit_server.wakeups import STATUS, job_topic
+from pit_server.wakeups import job_topic
 
 blueprint = Blueprint("jobs", __name__, url_prefix="/jobs")
 
@@ -105,11 +104,7 @@ def stop(number: int) -> JobRecord:
 def change(number: int) -> JobRecord:
     values = read_all("job", jobs.PROPERTIES, given_properties())
     with audited("set", f"job:{number}", describe_values(values)) as session:
-        job = jobs.find_to_change(session, caller(), number)
-        for _, name, value in values:
-            setattr(job, jobs.COLUMNS[name], value)
-        session.flush()
-        notify_after_commit(session, STATUS)
+        jobs.set_properties(session, caller(), number, values, head().settings)
     return _record(number)
 
 

@@ -20,17 +20,23 @@ from pit_server.wakeups import PREPARER, SCHEDULER
 MAX_IMAGE = 500
 NODE_LOST = (KilledBy.REBOOT, KilledBy.LEASE, KilledBy.NODE)
 
-# The event for each state that a worker reports.
-REPORTED = {
+_REPORTED = {
     ProcessState.STARTING: ProcessEvent.TAKEN,
     ProcessState.RUNNING: ProcessEvent.STARTED,
     ProcessState.ENDED: ProcessEvent.ENDED,
 }
 
 
+def event_of(report: Report) -> ProcessEvent | None:
+    """What a report means for its process; a stop is news only if the worker decided on it."""
+    if report.state is ProcessState.STOPPING and report.killed_by is KilledBy.TIME:
+        return ProcessEvent.STOP
+    return _REPORTED.get(report.state)
+
+
 def apply_report(session: Session, report: Report, *, node: str, now: float) -> None:
     """Apply a worker's report on a process; a repeated or outdated report changes nothing."""
-    event = REPORTED.get(report.state)
+    event = event_of(report)
     found = lifecycle.get_process(session, report.process)
     if event is None or found is None or found.attempt != report.attempt:
         return
@@ -42,6 +48,10 @@ def apply_report(session: Session, report: Report, *, node: str, now: float) -> 
         if _end(session, process, report, now=now, actor=actor):
             release(session, [process.id], now=now)
             _settle(session, job, process, report, now=now)
+        return
+    if event is ProcessEvent.STOP:
+        if job.state in (JobState.STARTING, JobState.RUNNING):
+            _time_out(session, job, process, report, now=now)
         return
     moved = lifecycle.move_process(session, process, event, now=now, actor=actor, **_start(report))
     if moved and event is ProcessEvent.STARTED and job.state is JobState.STARTING:
@@ -93,6 +103,8 @@ def _settle(session: Session, job: LockedJob, process: AnyRow, report: Report, *
     is_requeued = requeue.is_pending(session, job, report)
     if is_requeued:
         lifecycle.stop_processes(session, job, by=KilledBy.JOB, now=now)
+    elif report.killed_by is KilledBy.TIME and job.state in (JobState.STARTING, JobState.RUNNING):
+        job = _time_out(session, job, process, report, now=now)
     # A killed process has not finished its work, even if it exits with 0.
     elif (report.exit_code != 0 or report.killed_by) and job.state in (JobState.STARTING, JobState.RUNNING):
         job = lifecycle.stop(
@@ -111,6 +123,20 @@ def _settle(session: Session, job: LockedJob, process: AnyRow, report: Report, *
             return
         outcome = job.outcome or Outcome.SUCCEEDED
         lifecycle.advance(session, job, JobEvent.SETTLED, now=now, outcome=outcome, reason=job.reason)
+
+
+def _time_out(session: Session, job: LockedJob, process: AnyRow, report: Report, *, now: float) -> LockedJob:
+    """One process has reached the time limit: all others have, too."""
+    return lifecycle.stop(
+        session,
+        job,
+        by=KilledBy.TIME,
+        outcome=Outcome.TIMED_OUT,
+        reason=storable(report.reason),
+        now=now,
+        process_id=process.id,
+        event=JobEvent.TIMED_OUT,
+    )
 
 
 def _start(report: Report) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from pit_server.db.database import AnyRow
 from pit_server.db.models import Allocation, Event, Group, Job, JobGroup, Node, Process, User
 from pit_server.scheduler.kinds import CPU, MEMORY, PORT
 from pit_server.services.incarnation import takeover
+from pit_server.services.jobs import time_limits
 from pit_server.services.jobs.records import delays, gpu_usage, listing_columns
 from pit_server.services.jobs.records.delays import Delay, DelayFacts
 from pit_server.services.jobs.records.listing_columns import run_times
@@ -147,6 +148,7 @@ def record(session: Session, caller: Caller, job: Job, result: str | None, facts
             _process(row.Process, row.name, shares[row.Process.id])
             for row in sorted(processes, key=lambda row: (row.Process.attempt_id, row.Process.rank))
         ],
+        ends_at=time_limits.ends_at(job),
         delay=delay.mark if delay else "",
     )
 
