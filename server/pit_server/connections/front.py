@@ -92,6 +92,10 @@ class HeadWorker(ThreadWorker):  # type: ignore[misc]
         self.wsgi.extensions["pit"].wakeups.close()
         super().handle_exit(sig, frame)
 
+    def handle_quit(self, sig: int, frame: FrameType | None) -> None:
+        """Ctrl-C ends the head as SIGTERM does: held requests would outlive gunicorn's own way."""
+        self.handle_exit(sig, frame)
+
     def accept(self, listener: Any) -> None:
         for _ in range(ACCEPTS_PER_TURN):
             try:

@@ -1,9 +1,11 @@
 """Clients that leave, and clients that read nothing: the head stops working for them."""
 
+import signal
 import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -80,3 +82,19 @@ def test_a_request_that_computes_for_too_long_says_so(head: RealHead) -> None:
     answer = head.get("/files/home/sparse?sha256")
     assert (answer.status_code, answer.json()["code"]) == (503, "took_too_long")
     assert answer.json()["message"] == "this took longer than 2 s"
+
+
+def test_ctrl_c_ends_a_head_that_holds_a_request(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, PIT_HEAD_USER_HELD="1")
+    process = lab.start_head()
+    try:
+        head = RealHead(lab)
+        seen = head.get("/status").json()["revision"]
+        with head.ask(f"{API_PREFIX}/status?wait_s=60&seen={seen}") as held:
+            eventually(lambda: head.get(f"/status?wait_s=0&seen={seen}").status_code == 429)
+            process.send_signal(signal.SIGINT)
+            assert held.recv(100).startswith(b"HTTP/1.1 200 OK")
+        process.wait(20)
+    finally:
+        lab.close()
+    assert "SIGKILL" not in lab.console()
