@@ -134,7 +134,11 @@ def _allows(view: NodeView, demand: Demand, access: Access) -> bool:
 
 
 def _is_wanted(view: NodeView, shape: Shape) -> bool:
-    return any(_allows(view, demand, shape.access) for demand in shape.demands)
+    """Whether the idle node could run a process of the request."""
+    idle = FreeCapacity.of(view)
+    return any(
+        _allows(view, demand, shape.access) and idle.count(demand, shape.access) for demand in shape.demands
+    )
 
 
 def _closed(access: Access) -> str:

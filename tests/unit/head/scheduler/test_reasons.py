@@ -50,6 +50,14 @@ def test_the_reason_names_the_jobs_that_hold_what_is_missing(
     assert planned([request_text], view).reasons[1].render() == reason
 
 
+def test_only_nodes_in_trouble_that_could_run_it_are_named() -> None:
+    busy = running(a_view("n0", a100=1), 9, 50.0, a100=1)
+    ill = replace(a_view("n1"), trouble="its disk is full")
+    for request, said in (("[a100]", False), ("[9:cpu]", False), ("[8:cpu]", True)):
+        reason = plan(given([a_job(1, request)], replace(busy, cpu_milli=0), idle=[a_view(a100=1), ill]))
+        assert ("n1 takes no new processes" in reason.reasons[1].render()) is said
+
+
 def test_a_job_placed_in_the_same_pass_is_named_as_holder() -> None:
     made = planned(["[2:cpu]", "[cpu]"], a_view(cpu=2))
     assert made.reasons[2].render() == "needs 1 core, 0 free; job 1 holds them"
