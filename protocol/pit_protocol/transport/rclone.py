@@ -21,6 +21,7 @@ LOOK_S = 0.05
 ANSWER_S = 10.0
 WRITE_BACK = "1s"  # after a file was closed
 FRESH = "5s"  # how long a listing is cached
+FUSE_DEVICE = Path("/dev/fuse")
 FUSERMOUNT = ("fusermount3", "fusermount")
 
 
@@ -36,7 +37,11 @@ def why_unavailable() -> str:
     if missing:
         verb, names = "is" if len(missing) == 1 else "are", " ".join(missing)
         return f"{' and '.join(missing)} {verb} not installed here: `apt install {names}`, or the like"
-    return "" if Path("/dev/fuse").exists() else "there is no /dev/fuse on this machine: `modprobe fuse`"
+    if not FUSE_DEVICE.exists():
+        return f"there is no {FUSE_DEVICE} on this machine: `modprobe fuse`"
+    if not os.access(FUSE_DEVICE, os.R_OK | os.W_OK):
+        return f"this account may not open {FUSE_DEVICE}: `chmod 666 {FUSE_DEVICE}` as root, or a udev rule"
+    return ""
 
 
 @dataclass(frozen=True)
@@ -84,10 +89,12 @@ def await_mounted(
     deadline = time.monotonic() + within_s
     while not is_mounted(spec.place):
         if child.poll() is not None:
-            raise MountError(f"rclone did not mount {spec.path}: {last_log_line(log)}")
+            raise MountError(f"rclone did not mount {spec.path or 'the files'}: {last_log_line(log)}")
         if time.monotonic() > deadline:
             child.kill()
-            raise MountError(f"rclone did not mount {spec.path} in {within_s:.0f} s: {last_log_line(log)}")
+            raise MountError(
+                f"rclone did not mount {spec.path or 'the files'} in {within_s:.0f} s: {last_log_line(log)}"
+            )
         time.sleep(LOOK_S)
 
 

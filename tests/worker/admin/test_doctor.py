@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pit_protocol.transport import rclone
 from pit_worker.admin.doctor import Mark, check_disk, check_head, check_machine
 from pit_worker.admin.doctor_docker import rate_gpus, rate_info, rate_versions
 from pit_worker.runtime.docker.engine_facts import has_toolkit
@@ -60,6 +61,13 @@ def test_a_node_without_the_heads_files_must_be_able_to_mount(
     for chosen, mark in ((remote, Mark.BAD), (settings, Mark.DOUBTFUL)):
         (found,) = (finding for finding in check_machine(chosen) if finding.check == "mounts")
         assert (found.mark, found.text) == (mark, "rclone and fuse3 are not installed here")
+
+
+def test_an_account_that_may_not_open_the_fuse_device_cannot_mount(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("shutil.which", lambda _name: "/usr/bin/found")
+    monkeypatch.setattr("os.access", lambda _path, _mode: False)
+    monkeypatch.setattr(rclone, "FUSE_DEVICE", Path("/dev/null"))
+    assert rclone.why_unavailable().startswith("this account may not open /dev/null: `chmod 666 /dev/null`")
 
 
 def test_a_worker_that_cannot_mount_says_so_and_does_not_start(workers: Workers):
