@@ -21,6 +21,8 @@ from pit_protocol.durations import parse_seconds
 from pit_protocol.problem import Problem
 from pit_protocol.states import JobState
 
+End = tuple[int, JobRecord | Problem]  # of a job: how it ended, or why it cannot be waited for
+
 
 def _duration(text: str) -> float:
     try:
@@ -92,36 +94,36 @@ def command(numbers: tuple[range, ...], is_any: bool, timeout: float | None, as_
         find = _first_end if is_any else _ends
         ends = find(Watch(head, retry, DelayNotes()), wanted, deadline)
         try:
-            for record in ends:
+            for number, record in ends:
+                wanted.remove(number)
                 if isinstance(record, Problem):
                     output.note(record.message, record.hint)
                     code = Exit.PROBLEM
                     continue
-                wanted.remove(record.number)
                 _show(record, as_json)
                 if record.outcome != "succeeded" and code is Exit.DONE:
                     code = Exit.JOB_FAILED
         except KeyboardInterrupt:
-            return note_still_running(wanted[0])
+            return note_still_running(wanted)
         except TimedOut:
-            note_still_running(wanted[0], f"has not ended after {short_age(timeout or 0)} and")
+            note_still_running(wanted, f"not ended after {short_age(timeout or 0)}")
             return Exit.TIMED_OUT
     return code
 
 
-def _ends(watch: Watch, numbers: Sequence[int], deadline: Deadline) -> Iterator[JobRecord | Problem]:
-    """The record of each job when it has ended, or why it cannot be waited for."""
+def _ends(watch: Watch, numbers: Sequence[int], deadline: Deadline) -> Iterator[End]:
+    """Each job when it has ended."""
     for number in list(numbers):
         while True:
             found = watch.look(number, deadline.hold_s())
             if isinstance(found, Problem) or found.state == JobState.ENDED:
-                yield found
+                yield number, found
                 break
             deadline.check()
 
 
-def _first_end(watch: Watch, numbers: Sequence[int], deadline: Deadline) -> Iterator[JobRecord | Problem]:
-    """The record of the first job that has ended, after the jobs that cannot be waited for."""
+def _first_end(watch: Watch, numbers: Sequence[int], deadline: Deadline) -> Iterator[End]:
+    """The first job that has ended, after the jobs that cannot be waited for."""
     left = list(numbers)
     while left:
         # Read first, so that a job that ends in between is not missed.
@@ -130,9 +132,9 @@ def _first_end(watch: Watch, numbers: Sequence[int], deadline: Deadline) -> Iter
             found = watch.look(number, 0)
             if isinstance(found, Problem):
                 left.remove(number)
-                yield found
+                yield number, found
             elif found.state == JobState.ENDED:
-                yield found
+                yield number, found
                 return
         deadline.check()
         if left:

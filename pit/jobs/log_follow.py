@@ -1,7 +1,7 @@
 """A job's log as a stream of batches: each line once and in order, also over broken connections."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -71,7 +71,7 @@ def show_log(
         finally:
             view.end()
     except KeyboardInterrupt:
-        return note_still_running(number)
+        return note_still_running([number])
     return Exit.DONE
 
 
@@ -87,7 +87,7 @@ def copy_raw_log(head: Head, number: int, filters: Params, *, follow: bool) -> E
                 return Exit.DONE
             params["offset"] = part.headers[LOG_OFFSET]
     except KeyboardInterrupt:
-        return note_still_running(number)
+        return note_still_running([number])
 
 
 def wait_for_end(head: Head, number: int, retry: HeadRetry) -> JobRecord:
@@ -98,9 +98,13 @@ def wait_for_end(head: Head, number: int, retry: HeadRetry) -> JobRecord:
             return record
 
 
-def note_still_running(number: int, why: str = "") -> Exit:
+def note_still_running(numbers: Sequence[int], why: str = "") -> Exit:
+    """`why`: what they have not done, such as `not ended after 9s`."""
+    first, *others = numbers
+    more = f" and {len(others)} more" if others else ""
+    have, keep = ("have", "keep") if others else ("has", "keeps")
     output.note(
-        f"job {number} {f'{why} ' if why else ''}keeps running",
-        f"`pit log {number}` follows it, `pit stop {number}` stops it",
+        f"job {first}{more} {f'{have} {why} and ' if why else ''}{keep} running",
+        f"`pit log {first}` follows it, `pit stop {first}` stops it",
     )
     return Exit.INTERRUPTED

@@ -110,6 +110,13 @@ class TestWait:
             "`pit log 2` follows it, `pit stop 2` stops it\n"
         )
 
+    def test_a_timeout_of_any_names_what_is_left(self, connected: StubHead, pit_command: Pit) -> None:
+        for number in (2, 3, 4):
+            connected.add_job(number)
+        result = pit_command("wait", "1-4", "--timeout", "1s", "--any")
+        assert result.exit_code == 124
+        assert "pit: job 2 and 2 more have not ended after 1s and keep running\n" in result.stderr
+
     def test_a_timeout_ends_the_wait_for_a_head_that_is_away(
         self, connected: StubHead, pit_command: Pit
     ) -> None:

@@ -62,6 +62,17 @@ def remove(person: Person, path: str) -> int:
 
 
 class TestJobs:
+    def test_who_may_restore_a_removed_job_learns_where_it_is(
+        self, anna: Person, a_user: Callable[..., Person], job: int
+    ) -> None:
+        number = remove(anna, f"/jobs/{job}")
+        told = anna.get(f"/jobs/{job}/log").json
+        assert told["message"] == f"job {job} is in the trash"
+        assert f"`pit restore job:{job}`" in told["hint"]
+        assert a_user("bob").get(f"/jobs/{job}").json["message"] == f"there is no job {job}"
+        anna.ok(anna.delete(f"/trash/{number}"))
+        assert anna.get(f"/jobs/{job}").json["message"] == f"there is no job {job}"
+
     def test_a_restored_job_has_record_log_files_and_code(self, head: Head, anna: Person, job: int) -> None:
         before = anna.job(job)
         number = remove(anna, f"/jobs/{job}")

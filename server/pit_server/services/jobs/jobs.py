@@ -13,7 +13,7 @@ from pit_protocol.problem import Problem
 from pit_protocol.states import JobState, KilledBy, Outcome
 from pit_protocol.wire import MAX_NUMBER, from_json
 from pit_server.db.database import notify_after_commit
-from pit_server.db.models import Event, Job, JobGroup, Process, Sample
+from pit_server.db.models import Discard, Event, Job, JobGroup, Process, Sample
 from pit_server.services.jobs import lifecycle, time_limits
 from pit_server.services.properties import Property, read_some_text, read_yes_no
 from pit_server.services.users import access, groups, permissions
@@ -37,7 +37,7 @@ def find(session: Session, caller: Caller, number: int) -> Job:
     query = select(Job).where(Job.id == number, access.visible(caller))
     job = session.execute(query).scalar_one_or_none() if number <= MAX_NUMBER else None
     if job is None:
-        raise _unknown(number)
+        raise _unknown(session, caller, number)
     return job
 
 
@@ -46,7 +46,7 @@ def find_state(session: Session, caller: Caller, number: int) -> JobState:
     query = select(Job.state).where(Job.id == number, access.visible(caller))
     state = session.execute(query).scalar_one_or_none() if number <= MAX_NUMBER else None
     if state is None:
-        raise _unknown(number)
+        raise _unknown(session, caller, number)
     return JobState(state)
 
 
@@ -187,5 +187,17 @@ def result_text(data: DataRoot, number: int, attempt: int, limit: int = 4096) ->
         os.close(descriptor)
 
 
-def _unknown(number: int) -> Problem:
+def _unknown(session: Session, caller: Caller, number: int) -> Problem:
+    """Tell those who may bring a removed job back where it is; for others it does not exist."""
+    if number <= MAX_NUMBER and _is_in_trash(session, caller, number):
+        hint = f"`pit restore job:{number}` brings it back, `pit show trash` says until when"
+        return Problem("no_such_job", f"job {number} is in the trash", hint, status=404)
     return Problem("no_such_job", f"there is no job {number}", "`pit status` lists jobs", status=404)
+
+
+def _is_in_trash(session: Session, caller: Caller, number: int) -> bool:
+    entry = (Discard.domain == f"job:{number}") & (Discard.kind == "job") & Discard.is_purged.is_(False)
+    job = session.get(Job, number)
+    if job is None or session.execute(select(Discard.id).where(entry).limit(1)).first() is None:
+        return False
+    return permissions.allows(Action.CHANGE_JOB, access.relations_to_job(session, caller, job))
