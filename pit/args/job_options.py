@@ -12,7 +12,17 @@ from pit.args.dependencies import parse_dependencies
 from pit.args.env import complete_plain, parse_assignments
 from pit.args.options import job_number
 from pit.ui.times import parse_begin
-from pit_protocol.job_options import AFTER, ASSIGNMENT, JOB, MOMENT, OPTIONS, Option, check_text
+from pit_protocol.job_options import (
+    AFTER,
+    ASSIGNMENT,
+    CODES,
+    JOB,
+    MOMENT,
+    OPTIONS,
+    TIMES,
+    Option,
+    check_text,
+)
 from pit_protocol.problem import Problem
 
 
@@ -61,7 +71,12 @@ def _click_option(name: str, option: Option) -> Callable[[Callable[..., Any]], C
             callback=lambda ctx, param, words: parse_dependencies(words, param.opts[0]),  # noqa: ARG005
             help=option.help,
         )
-    kinds: dict[str, Callable[[str], Any]] = {JOB: job_number, MOMENT: _moment}
+    kinds: dict[str, Any] = {
+        JOB: job_number,
+        MOMENT: _moment,
+        TIMES: click.IntRange(0),
+        CODES: _exit_codes,
+    }
     kind = kinds.get(option.metavar) or _text(name)
     return click.option(*option.flags, name, metavar=option.metavar, type=kind, help=option.help)
 
@@ -71,6 +86,14 @@ def _moment(text: str) -> str:
         return parse_begin(text, time.time())
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
+
+
+def _exit_codes(text: str) -> tuple[int, ...]:
+    """Parse `75,137`."""
+    try:
+        return tuple(dict.fromkeys(int(code) for code in text.split(",")))
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a list of exit codes, such as 75,137") from None
 
 
 def _text(name: str) -> Callable[[str], str]:

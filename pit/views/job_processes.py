@@ -9,6 +9,7 @@ from pit.ui.times import local_time, short_age
 from pit_protocol.answers.jobs import JobProcess
 from pit_protocol.states import KilledBy
 
+TRY = Column("TRY", importance=9)  # only if there was more than one
 COLUMNS = (
     Column("WORKER", importance=9),
     Column("NODE", importance=8),
@@ -23,21 +24,41 @@ MAX_ROWS = 5  # of alike processes, so that a job fits on one screen
 MAX_NAMES = 3  # of nodes, or of ranges of processes
 
 
+def process_columns(processes: Sequence[JobProcess]) -> tuple[Column, ...]:
+    return (TRY, *COLUMNS) if _has_retries(processes) else COLUMNS
+
+
 def process_section(processes: Sequence[JobProcess], now: float) -> Section:
     """A row for each process."""
-    return Section("", [_row([process], now) for process in processes])
+    return _section([[process] for process in processes], processes, now)
 
 
 def folded_section(processes: Sequence[JobProcess], now: float) -> Section:
     """A row for all processes that are alike; one that failed comes before those stopped because of it."""
     alike: dict[tuple[str, ...], list[JobProcess]] = {}
     for process in processes:
-        alike.setdefault((process.state, process_end(process), process.reason), []).append(process)
+        alike.setdefault(
+            (str(process.attempt), process.state, process_end(process), process.reason), []
+        ).append(process)
     found = sorted(
-        alike.values(), key=lambda some: (some[0].exit_code == 0, some[0].killed_by == KilledBy.JOB)
+        alike.values(),
+        key=lambda some: (-some[0].attempt, some[0].exit_code == 0, some[0].killed_by == KilledBy.JOB),
     )
     hidden = sum(len(some) for some in found[MAX_ROWS:])
-    return Section("", [_row(some, now) for some in found[:MAX_ROWS]], hidden)
+    return _section(found[:MAX_ROWS], processes, now, hidden)
+
+
+def _section(
+    rows: Sequence[Sequence[JobProcess]], processes: Sequence[JobProcess], now: float, hidden: int = 0
+) -> Section:
+    if not _has_retries(processes):
+        return Section("", [_row(some, now) for some in rows], hidden)
+    in_order = sorted(rows, key=lambda some: some[0].attempt)
+    return Section("", [(str(some[0].attempt), *_row(some, now)) for some in in_order], hidden)
+
+
+def _has_retries(processes: Sequence[JobProcess]) -> bool:
+    return any(process.attempt > 1 for process in processes)
 
 
 def _row(some: Sequence[JobProcess], now: float) -> tuple[str, ...]:

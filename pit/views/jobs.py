@@ -73,7 +73,7 @@ def show_job(head: Head, name: str, as_json: bool, *, events: bool = False, proc
         section = (job_processes.process_section if processes else job_processes.folded_section)(
             job.processes, now
         )
-        output.show_table(job_processes.COLUMNS, [section])
+        output.show_table(job_processes.process_columns(job.processes), [section])
     if events:
         output.show("")
         output.show_table(job_details.EVENT_COLUMNS, [job_details.event_section(job)])

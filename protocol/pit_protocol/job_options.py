@@ -31,6 +31,8 @@ MAX_TIME = 40
 JOB = "N"  # metavar of an option whose value is the number of a job
 MOMENT = "TIME"  # metavar of an option whose value is a time, sent with its offset
 ASSIGNMENT = "NAME[=VALUE]"  # metavar of an option that sets variables
+CODES = "CODE[,CODE]"  # metavar of an option that names exit codes
+TIMES = "TIMES"  # metavar of an option that is a count
 AFTER = "N[,N][:WHEN]"  # metavar of an option that names jobs and how they have to end
 
 
@@ -215,6 +217,26 @@ class JobOptions(Message, frozen=True):
             on_rerun=True,
         ),
     ] = None
+    retry: Annotated[
+        Int,
+        Option(
+            ("--retry",),
+            "Run again up to so often if its node is lost, or as --retry-on says.",
+            "Retry",
+            metavar=TIMES,
+            on_rerun=True,
+        ),
+    ] = 0
+    retry_on: Annotated[
+        tuple[Int, ...],
+        Option(
+            ("--retry-on",),
+            "Run again after these exit codes, too; needs --retry.",
+            "Retry on",
+            metavar=CODES,
+            on_rerun=True,
+        ),
+    ] = ()
 
     def kept(self) -> dict[str, Any]:
         """Every option that `pit rerun` keeps, by name."""
@@ -233,11 +255,13 @@ class JobOptions(Message, frozen=True):
         value = getattr(self, name)
         if isinstance(value, dict):
             return " ".join(f"{key}={shlex.quote(text)}" for key, text in sorted(value.items()))
-        if isinstance(value, tuple):
+        if OPTIONS[name].metavar == AFTER:
             return render_dependencies(value)
+        if isinstance(value, tuple):
+            return ",".join(map(str, value))
         if isinstance(value, bool):
             return "yes" if value else OPTIONS[name].unset
-        return OPTIONS[name].unset if value is None or value == "" else str(value)
+        return OPTIONS[name].unset if value in (None, "", 0) else str(value)
 
 
 def _declared() -> dict[str, Option]:
@@ -271,6 +295,18 @@ def check_text(name: str, value: str) -> None:
             option.parse(value)
         except ValueError as error:
             raise Problem(f"bad_{name}", f"{option.flags[-1]}: {error}", status=422) from error
+
+
+def check_retry(options: JobOptions, most: int) -> None:
+    """Refuse retries that no job may have, or that would never happen."""
+    if not 0 <= options.retry <= most:
+        raise Problem("bad_retry", f"--retry takes 0 to {most:,}, not {options.retry:,}", status=422)
+    if wrong := [code for code in options.retry_on if not 1 <= code <= 255]:
+        raise Problem(
+            "bad_retry_on", f"--retry-on takes exit codes from 1 to 255, not {wrong[0]}", status=422
+        )
+    if options.retry_on and not options.retry:
+        raise Problem("bad_retry_on", "--retry-on needs --retry", "add --retry 3, for example", status=422)
 
 
 def check_placement(options: JobOptions) -> None:

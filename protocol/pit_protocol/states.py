@@ -34,7 +34,7 @@ class JobEvent(StrEnum):
     SETTLED = "settled"  # its last process ended
     UNMET = "unmet"  # a job that it waited for ended otherwise
     TIMED_OUT = "timed out"  # its time limit is over
-    REQUEUED = "requeued"  # a node could not start it; it begins again, elsewhere if possible
+    REQUEUED = "requeued"  # its attempt has ended for another one, elsewhere if possible
 
 
 class ProcessState(StrEnum):
@@ -93,7 +93,6 @@ JOB_MOVES: dict[tuple[JobState, JobEvent], JobState] = {
     (JobState.RUNNING, JobEvent.FAILED): JobState.STOPPING,
     (JobState.RUNNING, JobEvent.TIMED_OUT): JobState.STOPPING,
     (JobState.RUNNING, JobEvent.SETTLED): JobState.ENDED,
-    # Only some processes of it run: another one never began.
     (JobState.RUNNING, JobEvent.REQUEUED): JobState.WAITING,
     (JobState.STOPPING, JobEvent.SETTLED): JobState.ENDED,
 }

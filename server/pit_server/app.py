@@ -37,7 +37,6 @@ from pit_server.services import cluster
 from pit_server.services.files import trash
 from pit_server.services.files.quota import Quotas
 from pit_server.services.incarnation import takeover
-from pit_server.services.jobs.processes import lost_processes
 from pit_server.services.users import secrets as user_secrets
 from pit_server.services.users.callers import Callers
 from pit_server.services.users.rate_limit import TooManyAttempts
@@ -150,17 +149,8 @@ def _authentication(settings: Settings, database: Database) -> Authentication:
     )
 
 
-def begin_leases(head: Head) -> None:
-    """Start a new term of process leases; their expiry tells which processes are lost."""
-    with head.database.write() as session:
-        head.node_watch.term = lost_processes.begin_term(
-            session, head.settings.lost_after_s, head.settings.grace_s
-        )
-
-
 def start_background(head: Head) -> None:
     """Start the head's background threads."""
-    begin_leases(head)
     trash.reconcile(head.database, head.data)
     loop.start("scheduling", head.wakeups, SCHEDULER, head.scheduling)
     loop.start("preparing", head.wakeups, PREPARER, Preparing(head.database, head.data, head.settings))

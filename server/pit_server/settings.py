@@ -68,6 +68,8 @@ BOUNDS = {
     "default_cpu": (0.0, 10_000.0),
     "default_mem": (0.0, 100_000.0),
     "max_requeues": (0, 1_000),
+    "max_retries": (0, 1_000),
+    "retry_delay_s": (0.0, 3_600.0),
 }
 
 
@@ -107,6 +109,9 @@ class Settings:
     hold_s: float = 5.0  # how long a quiet beat is held
     offline_after_s: float = 30.0  # a node silent for longer is offline
     max_requeues: int = 3  # of a job that nodes could not start; then it fails
+    retry_lost_after_s: float = 1200.0  # the same for jobs with --retry, where lost_after_s is 0
+    retry_delay_s: float = 10.0  # before a job is tried again; twice as long each time, up to an hour
+    max_retries: int = 20  # that a job may ask for
     lost_after_s: float = 0.0  # without contact for longer, a node's processes end by themselves; 0: never
     token_days: int = 365
     default_runtime: str = "any"  # of jobs that name none: any, process, docker
@@ -138,6 +143,15 @@ class Settings:
     audit_days: int = 730  # after which rows of the audit are deleted; 0: never
     audit_rows: int = 10_000_000  # of more, the oldest are deleted; 0: none
     clock_grace_days: float = 3.0  # after a jump of the clock, until ages follow it; 0: when an admin says so
+
+    @property
+    def shortest_lease_s(self) -> float:
+        """Of the processes that have one."""
+        return min(filter(None, (self.lost_after_s, self.retry_lost_after_s)))
+
+    def lease_s(self, *, has_retry: bool) -> float | None:
+        """After how long without contact the processes of a job are lost; None: never."""
+        return self.lost_after_s or (self.retry_lost_after_s if has_retry else None)
 
     @property
     def sqlalchemy_url(self) -> str:
@@ -217,6 +231,9 @@ def _check(settings: Settings) -> None:
     parse_weights(settings.share_weights)
     _check_times(settings)
     shortest_s = BEATS_IN_LEASE * settings.hold_s
+    if settings.retry_lost_after_s < shortest_s:
+        wanted = f"at least {BEATS_IN_LEASE} times hold_s, {shortest_s:g}"
+        raise bad_setting(f"retry_lost_after_s must be {wanted}, not {settings.retry_lost_after_s:g}")
     if 0 != settings.lost_after_s < shortest_s:
         wanted = f"0 (never) or at least {BEATS_IN_LEASE} times hold_s, {shortest_s:g}"
         raise bad_setting(f"lost_after_s must be {wanted}, not {settings.lost_after_s:g}")

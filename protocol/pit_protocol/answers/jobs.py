@@ -52,6 +52,7 @@ class JobEvent(Answer, frozen=True):
 
 
 class JobProcess(Answer, frozen=True):
+    attempt: Int
     group: Int
     index: Int
     rank: Int

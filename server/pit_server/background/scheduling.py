@@ -19,7 +19,7 @@ class Scheduling:
     def __init__(
         self, database: Database, settings: Settings, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._database = database
+        self._database, self._settings = database, settings
         self._budget_s = settings.pass_ms / 1000
         self._clock = clock
         self._reader = QueueReader(settings)
@@ -39,7 +39,7 @@ class Scheduling:
         self.latest = plan(found.given, memory, lambda: self._clock() >= over_at)
         self._tell(found)
         if self.latest.placements:
-            plan_commit.commit(self._database, self.latest, now=time.time())
+            plan_commit.commit(self._database, self.latest, self._settings, now=time.time())
         if not self.latest.is_complete:
             return 0.0
         return _soonest(FULL_PASS_S if self.latest.reasons else None, found.next_due)

@@ -112,7 +112,7 @@ class Shape:
         self.access = access
         self.duration_s = duration_s  # that it is planned with
         self.mode = mode
-        self.avoided = avoided  # names of nodes that could not start it, and that its access leaves out
+        self.avoided = avoided  # names of nodes on which it failed, and that its access leaves out
         self.max_processes = request.max_processes
         demands = [Demand(index, group) for index, group in enumerate(request.groups)]
         self.demands = sorted(demands, key=lambda demand: demand.hardness, reverse=True)

@@ -43,7 +43,7 @@ class Explainer:
                 return self._name_delayed(number, shape, {process.node_id for process in placed})
             missing = Reason("waits for room for all its processes at once")
         if shape.avoided:
-            missing = missing._replace(text=f"{missing.text}; {', '.join(shape.avoided)} could not start it")
+            missing = missing._replace(text=f"{missing.text}; it failed on {', '.join(shape.avoided)}")
         return add_troubles(missing, shape, self._troubled)
 
     def _shortage(self, shape: Shape) -> Reason | None:

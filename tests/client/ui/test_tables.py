@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from pit.ui.tables import Column, Section, render_rich
-from pit.views.job_processes import COLUMNS, folded_section, process_section
+from pit.views.job_processes import COLUMNS, folded_section, process_columns, process_section
 from pit.views.job_table import JOB_COLUMNS, job_row
 from pit_protocol.answers.jobs import JobProcess, JobSummary
 from pit_protocol.wire import from_json
@@ -82,6 +82,12 @@ def processes(*some: dict[str, object]) -> list[JobProcess]:
 
 
 class TestProcesses:
+    def test_those_of_several_attempts_have_the_number_of_theirs(self) -> None:
+        some = processes(a_process(attempt=1, exit_code=75), a_process(attempt=2))
+        section = folded_section(some, 0.0)
+        assert [column.name for column in process_columns(some)][:2] == ["TRY", "WORKER"]
+        assert [row[:2] for row in section.rows] == [("1", "0"), ("2", "0")]
+
     def test_alike_ones_share_a_row(self) -> None:
         many = processes(
             *(a_process(0, i, node=f"n{1 + i // 2}", resources=[f"gtx1070 {i}"]) for i in range(8))

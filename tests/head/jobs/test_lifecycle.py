@@ -38,6 +38,8 @@ def illegal_moves(record: dict[str, Any]) -> list[dict[str, Any]]:
         legal = begins or moves.get((event["from"], event["event"])) == event["to"]
         if not legal or where.get(key) != event["from"]:
             odd.append(event)
+        if event["event"] == "requeued":
+            where = {}  # the processes of the next attempt are others
         where[key] = event["to"]
     return odd
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from pit_protocol.messages.beat import Order, OrderAction
-from pit_server.app import begin_leases, create_head
 from pit_server.background import node_watch
 from pit_server.background.node_watch import NodeWatch
+from pit_server.background.scheduling import Scheduling
 from pit_server.context import Head
 from pit_server.settings import Settings
 from tests.head.jobs.test_lifecycle import held, illegal_moves
@@ -37,7 +37,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def head(clock: Clock, head: Head) -> Head:
-    begin_leases(head)
     return head
 
 
@@ -48,14 +47,12 @@ def fall_silent(head: Head, clock: Clock, seconds: float = SILENCE_S) -> None:
     head.node_watch()
 
 
-def restarted(head: Head, lost_after_s: float) -> NodeWatch:
-    again = replace(
-        head,
-        settings=replace(head.settings, lost_after_s=lost_after_s),
-        node_watch=NodeWatch(head.database, head.settings.offline_after_s),
-    )
-    begin_leases(again)
-    return again.node_watch
+def restarted(head: Head) -> NodeWatch:
+    return NodeWatch(head.database, head.settings.offline_after_s)
+
+
+def specs(worker: Worker) -> list[Any]:
+    return [order for order in worker.orders().values() if order.spec]
 
 
 def give_up(root: Person, name: str = "n0") -> Any:
@@ -138,7 +135,7 @@ class TestByTime:
         a_node()
         number = a_placed_job()
         fall_silent(head, clock, 40)
-        again = restarted(head, LOST_AFTER_S)
+        again = restarted(head)
         clock.seconds += SILENCE_S - 1
         assert again() == 1.0
         assert anna.job(number)["state"] == "starting"
@@ -146,19 +143,21 @@ class TestByTime:
         again()
         assert anna.job(number)["outcome"] == "lost"
 
-    def test_a_process_with_an_old_lease_is_not_lost_by_the_new_term(
+    def test_each_process_is_lost_by_the_lease_that_it_got(
         self, head: Head, clock: Clock, a_node: Callable[..., Worker], a_placed_job: Callable[..., int],
-        anna: Person,
+        a_waiting_job: Callable[..., int], anna: Person,
     ) -> None:  # fmt: skip
-        a_node()
-        create_head(replace(head.settings, lost_after_s=20.0)).database.dispose()  # an admin ran a command
+        worker = a_node()
         before = a_placed_job()
-        again = restarted(head, 20.0)
-        after = a_placed_job()
-        for _ in range(2):
-            clock.seconds += SILENCE_S
-            again()
+        after = a_waiting_job()
+        Scheduling(head.database, replace(head.settings, lost_after_s=20.0, grace_s=1.0))()
+        leases = {order.spec.job: (order.spec.lease_s, order.spec.grace_s) for order in specs(worker)}
+        assert leases == {before: (54.0, 10.0), after: (18.0, 1.0)}
+        fall_silent(head, clock, 31)
         assert (anna.job(before)["state"], anna.job(after)["outcome"]) == ("starting", "lost")
+        clock.seconds += SILENCE_S - 31
+        assert head.node_watch() is None
+        assert anna.job(before)["outcome"] == "lost"
 
 
 class TestByAnAdmin:

@@ -30,7 +30,7 @@ def a_plan(*numbers: int, unit: str = "A100-0", node_id: int = 1) -> Plan:
 
 
 def commit(head: Head, plan: Plan) -> list[int]:
-    return plan_commit.commit(head.database, plan, now=NOW)
+    return plan_commit.commit(head.database, plan, head.settings, now=NOW)
 
 
 @pytest.mark.threat("F23")

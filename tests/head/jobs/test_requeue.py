@@ -50,7 +50,7 @@ def test_a_job_that_its_node_could_not_start_waits_again(
     job = anna.job(number)
     assert (job["state"], job["attempt"], job["outcome"]) == ("waiting", 2, None)
     assert (head.data.attempt(number, 2) / "src").is_dir()
-    assert not (head.data.attempt(number, 2) / "keep" / "old").exists()
+    assert (head.data.attempt(number, 2) / "keep" / "old").exists()
     lines = [line["text"] for line in anna.log(number)["lines"]]
     assert f"requeued: n0 could not start it: {WHY}" in lines
     assert f"worker 0 ended: {WHY}" in lines
@@ -84,7 +84,7 @@ def test_a_job_waits_for_another_node_while_there_is_one(
     fault(first)
     prepare(head, number)
     head.scheduling()
-    reason = f"needs 2 cores, 0 free for you; job {other} holds them; n0 could not start it"
+    reason = f"needs 2 cores, 0 free for you; job {other} holds them; it failed on n0"
     assert anna.job(number)["reason"] == reason
 
 
@@ -162,7 +162,7 @@ def test_a_job_whose_other_process_is_lost_is_not_requeued(
     silent.beat(running(begun))
     fault(ill)
     with head.database.write() as session:
-        lost_processes.mark_lost(session, 1, "its node is gone", now=1.0)
+        lost_processes.mark_lost(session, 1, "its node is gone", now=1.0, actor="root")
     assert (anna.job(number)["outcome"], due(head)) == ("lost", [])
 
 

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from pit_protocol.states import NodeState
 from pit_server.context import Head
-from pit_server.services.jobs.processes.lost_processes import LeaseTerm
+from pit_server.db.models import Attempt
 from pit_server.services.nodes import nodes
 from tests.support.clusters.head import ONE_DATABASE, Person, Worker, ended, running
 
@@ -88,7 +89,8 @@ def test_the_log_and_the_record_say_for_how_long_a_node_is_silent(
 def test_with_a_lease_the_log_says_when_the_processes_are_lost(
     head: Head, a_silent_job: tuple[int, Worker], anna: Person
 ) -> None:
-    head.node_watch.term = LeaseTerm(lost_after_s=300.0, grace_s=10.0)
+    with head.database.write() as session:
+        session.execute(update(Attempt).values(lost_after_s=300.0, grace_s=10.0))
     head.node_watch._silent[1] = time.monotonic() - 40
     assert of_head(anna.log(a_silent_job[0]))[-1].endswith(
         "; its processes are lost in 5 min unless it answers"

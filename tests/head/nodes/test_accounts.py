@@ -63,7 +63,7 @@ def test_a_plan_from_before_the_second_user_is_not_committed(
     decided = plan(found.given)
     assert decided.placements
     a_user("bert")
-    assert plan_commit.commit(head.database, decided, now=1.0) == []
+    assert plan_commit.commit(head.database, decided, head.settings, now=1.0) == []
 
 
 @ROOT

@@ -10,6 +10,7 @@ from sqlalchemy import select
 
 from pit_protocol.messages.beat import Account, Pull, Runtime
 from pit_protocol.problem import Problem
+from pit_server.background.scheduling import Scheduling
 from pit_server.context import Head
 from pit_server.db.models import Node
 from pit_server.services.files import unix_ids
@@ -257,15 +258,16 @@ def test_an_unknown_runtime_is_refused(a_node: Callable[..., Worker]) -> None:
 def test_the_head_sets_leases_and_disk_limits(
     head: Head,
     a_node: Callable[..., Worker],
-    a_placed_job: Callable[..., int],
+    a_waiting_job: Callable[..., int],
     lost_after_s: float,
     max_disk_gib: int,
     lease_s: float | None,
     disk_mib: int | None,
 ) -> None:
     a_node()
-    a_placed_job()
+    a_waiting_job()
     settings = replace(head.settings, lost_after_s=lost_after_s, max_disk_gib=max_disk_gib)
+    Scheduling(head.database, settings)()
     with head.database.read() as session:
         node_id = session.execute(select(Node.id)).scalar_one()
         (order,) = orders.for_node(session, node_id, (), head.data, settings, now=NOW).orders

@@ -154,7 +154,7 @@ def test_a_plan_for_a_node_that_was_closed_meanwhile_is_dropped(
     head.scheduling()
     monkeypatch.undo()
     root.ok(root.patch("/nodes/n0", state="maintenance"))
-    assert plan_commit.commit(head.database, plans[0], now=1.0) == []
+    assert plan_commit.commit(head.database, plans[0], head.settings, now=1.0) == []
     assert anna.job(number)["state"] == "waiting"
 
 

@@ -394,6 +394,7 @@ def an_ended(outcome: str = "succeeded") -> dict[str, Any]:
 
 def a_process(group: int = 0, index: int = 0, **fields: Any) -> dict[str, Any]:
     return {
+        "attempt": 1,
         "group": group,
         "index": index,
         "rank": index,

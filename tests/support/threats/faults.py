@@ -3,7 +3,7 @@
 The tests carry the numbers: `@pytest.mark.threat("F01")`.
 """
 
-from tests.support.threats.entries import Entry, Later
+from tests.support.threats.entries import Entry
 
 FAULTS = {
     "F01": ("the head is killed before it commits a submission", "the repeated submission is one job"),
@@ -85,8 +85,4 @@ FAULTS = {
     "F44": ("random faults on three nodes", "all invariants hold, and everything is clean afterwards"),
 }
 
-WITHOUT_TEST: dict[str, Entry] = {
-    "F20": Later(
-        "jobs that run again by themselves after their node was lost; today such a job ends as lost"
-    ),
-}
+WITHOUT_TEST: dict[str, Entry] = {}

@@ -95,6 +95,11 @@ class Attempt(Base):
     master_port: Mapped[int]
     created_at: Mapped[float]
     network: Mapped[str] = mapped_column(default="")  # that connects its containers
+    lost_after_s: Mapped[float | None]  # without contact for longer, its processes are lost; None: never
+    grace_s: Mapped[float] = mapped_column(default=0.0)  # between SIGTERM and SIGKILL
+    requeue_cause: Mapped[str] = mapped_column(default="")  # why another attempt follows; empty: none does
+    requeue_reason: Mapped[str] = mapped_column(default="")  # the same in words
+    failed_node_id: Mapped[int | None]  # where that happened
 
 
 class Process(Base):

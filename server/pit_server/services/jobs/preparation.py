@@ -49,14 +49,15 @@ class PreparationInput:
 
     number: int
     attempt: int  # that is prepared
-    fault: str  # of the node that could not start the attempt before; empty: there was none
+    requeued_for: str  # why the attempt before ended; empty: there was none
+    faults: int  # so often could a node not start the job
     user_id: int
     user: str
     store_id: int  # user whose object store has the snapshot
     snapshot: Snapshot
     credential: Credential | None  # for the snapshot's remote
     needs_script: bool
-    keep: Path | None  # keep directory of the job that it continues
+    keep: Path | None  # keep directory of the attempt before, or of the job that it continues
     account: Account | None  # owner of the files
     groups: tuple[tuple[Path, int], ...]  # directory and gid of each of the user's groups
 
@@ -95,8 +96,8 @@ def _prepare(database: Database, data: DataRoot, settings: Settings, number: int
         return
     if work is None:
         return
-    if work.attempt > settings.max_requeues + 1:
-        _apply(database, number, None, requeue.describe_poison(work.attempt - 1, work.fault))
+    if work.faults > settings.max_requeues:
+        _apply(database, number, None, requeue.describe_poison(work.faults, work.requeued_for))
         return
     write_log = _LogWriter(database.wakeups, data, work)
     try:
@@ -108,8 +109,8 @@ def _prepare(database: Database, data: DataRoot, settings: Settings, number: int
     except (GitFailed, OSError) as error:
         _apply(database, number, None, f"the tree could not be built: {error}")
     else:
-        event = JobEvent.REQUEUED if work.fault else JobEvent.PREPARED
-        _apply(database, number, event, work.fault, diff_size)
+        event = JobEvent.REQUEUED if work.requeued_for else JobEvent.PREPARED
+        _apply(database, number, event, work.requeued_for, diff_size)
         if work.snapshot.pack:
             data.upload(work.user_id, work.snapshot.pack).unlink(missing_ok=True)
     finally:
@@ -160,7 +161,9 @@ def _load(session: Session, data: DataRoot, settings: Settings, number: int) -> 
     user = owner.name
     keep = None
     options = jobs.options_of(job)
-    if options.continues is not None:
+    if not is_new:
+        keep = data.attempt(number, job.attempt) / "keep"
+    elif options.continues is not None:
         # Check again: the user may have lost access to it since.
         continued = jobs.find(
             session, Caller(job.user_id, None, user, is_admin=owner.is_admin), options.continues
@@ -174,7 +177,8 @@ def _load(session: Session, data: DataRoot, settings: Settings, number: int) -> 
     return PreparationInput(
         number,
         job.attempt if is_new else job.attempt + 1,
-        "" if is_new else requeue.describe_fault(session, number, job.attempt),
+        "" if is_new else requeue.describe(session, number, job.attempt),
+        0 if is_new else requeue.count(session, number, [requeue.Cause.FAULT]),
         job.user_id,
         user,
         job.store_id or job.user_id,
@@ -213,7 +217,7 @@ def _build(work: PreparationInput, data: DataRoot, settings: Settings, write_log
             _large_files(work, data, settings).replace_pointers(found, partial / "src")
     if work.needs_script and not (partial / "src" / COMPUTE).is_file():
         raise Problem("no_script", f"the project has no {COMPUTE}", "add one, or give commands with `-d`")
-    _copy_keep(work.keep, partial / "keep", write_log)
+    _copy_keep(work, partial / "keep", write_log)
     home = data.home(work.user)
     home.mkdir(mode=0o700, exist_ok=True)
     if work.account:
@@ -246,14 +250,17 @@ def _count(git: Git, snapshot: Snapshot) -> DiffSize:
     return DiffSize(len(found), sum(added), sum(removed))
 
 
-def _copy_keep(source: Path | None, target: Path, write_log: _LogWriter) -> None:
-    if source is None:
+def _copy_keep(work: PreparationInput, target: Path, write_log: _LogWriter) -> None:
+    source = work.keep
+    is_there = source is not None and source.is_dir() and not source.is_symlink()
+    if source is None or (work.requeued_for and not is_there):
         target.mkdir()
         return
-    if source.is_symlink() or not source.is_dir():
-        raise Problem("no_keep", f"the keep directory of job {source.parent.parent.name} no longer exists")
+    whose = f"try {work.attempt - 1}" if work.requeued_for else f"job {source.parent.parent.name}"
+    if not is_there:
+        raise Problem("no_keep", f"the keep directory of {whose} no longer exists")
     copy_tree(source, target)
-    write_log(f"copied the keep directory of job {source.parent.parent.name}")
+    write_log(f"copied the keep directory of {whose}")
 
 
 def _apply(

@@ -120,6 +120,7 @@ def _check_options(options: JobOptions, settings: Settings) -> None:
             job_options.check_text(name, value)
             check_text(name, value, option.most)
     job_options.check_placement(options)
+    job_options.check_retry(options, settings.max_retries)
     job_options.check_venv(options.venv, options.python)
     dependencies.check(options.after, settings.max_dependencies)
     if options.image is not None:

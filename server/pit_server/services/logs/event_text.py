@@ -8,6 +8,7 @@ from pit_protocol.states import JobEvent, Outcome, ProcessEvent
 from pit_server.db.models import Event, Process
 from pit_server.store.log_stream import LogStream
 
+RULE = "-" * 20  # marks where an attempt begins that is not the first
 LAST_LINES = 20  # of the process that failed first, repeated at the end
 
 
@@ -34,11 +35,12 @@ def render_event(event: Event, facts: JobFacts, culprit: int | None) -> list[tup
         return _of_process(event, facts)
     if event.event in (JobEvent.SETTLED, JobEvent.REFUSED, JobEvent.UNMET):
         return [(event.at, text) for text in _closing(facts, culprit)]
+    if event.event == JobEvent.REQUEUED:
+        return [(event.at, f"requeued: {event.reason}"), (event.at, f"{RULE} try {event.attempt + 1} {RULE}")]
     texts = {
         JobEvent.ACCEPTED: f"job {facts.number} accepted from {event.actor}",
         JobEvent.PREPARED: "the tree is ready",
         JobEvent.PLACED: f"placed {event.reason}",
-        JobEvent.REQUEUED: f"requeued: {event.reason}",
         JobEvent.STOP: f"stop requested {event.reason}",
         JobEvent.TIMED_OUT: f"stopping: {event.reason}",
         JobEvent.FAILED: f"stopping: {event.reason}",

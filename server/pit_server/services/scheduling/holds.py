@@ -8,8 +8,9 @@ from sqlalchemy.orm import Session
 from pit_protocol.job_times import parse_moment
 from pit_server.db.database import AnyRow
 from pit_server.scheduler.reason import Reason
-from pit_server.services.jobs import dependencies
+from pit_server.services.jobs import dependencies, requeue
 from pit_server.services.users import deactivation
+from pit_server.settings import Settings
 
 
 class Hold(NamedTuple):
@@ -17,27 +18,35 @@ class Hold(NamedTuple):
     until: float | None = None  # the job takes part again from then on; None: something has to happen
 
 
-# A rule gets the waiting jobs (rows of `queue.py`) and the time, and returns those that it holds, by number.
-Rule = Callable[[Session, Sequence[AnyRow], float], Mapping[int, Hold]]
+# A rule gets the waiting jobs (rows of `queue.py`), the settings and the time; it returns what it holds.
+Rule = Callable[[Session, Sequence[AnyRow], Settings, float], Mapping[int, Hold]]
 
 
-def find_all(session: Session, waiting: Sequence[AnyRow], *, now: float) -> dict[int, Hold]:
+def find_all(
+    session: Session, waiting: Sequence[AnyRow], settings: Settings, *, now: float
+) -> dict[int, Hold]:
     """All jobs that are held; if several rules hold one, the first of them gives the reason."""
     held: dict[int, Hold] = {}
     for rule in reversed(RULES):
-        held |= rule(session, waiting, now)
+        held |= rule(session, waiting, settings, now)
     return held
 
 
-def _inactive_users(_session: Session, waiting: Sequence[AnyRow], _now: float) -> dict[int, Hold]:
+def _inactive_users(
+    _session: Session, waiting: Sequence[AnyRow], _settings: Settings, _now: float
+) -> dict[int, Hold]:
     return {row.id: Hold(Reason(deactivation.hold_reason(row.name))) for row in waiting if not row.is_active}
 
 
-def _dependencies(session: Session, _waiting: Sequence[AnyRow], _now: float) -> dict[int, Hold]:
+def _dependencies(
+    session: Session, _waiting: Sequence[AnyRow], _settings: Settings, _now: float
+) -> dict[int, Hold]:
     return {number: Hold(reason) for number, reason in dependencies.list_unmet(session).items()}
 
 
-def _not_begun(_session: Session, waiting: Sequence[AnyRow], now: float) -> dict[int, Hold]:
+def _not_begun(
+    _session: Session, waiting: Sequence[AnyRow], _settings: Settings, now: float
+) -> dict[int, Hold]:
     """Jobs that must not start yet."""
     found = {}
     for row in waiting:
@@ -48,4 +57,18 @@ def _not_begun(_session: Session, waiting: Sequence[AnyRow], now: float) -> dict
     return found
 
 
-RULES: tuple[Rule, ...] = (_inactive_users, _not_begun, _dependencies)
+def _retry_delays(
+    session: Session, waiting: Sequence[AnyRow], settings: Settings, now: float
+) -> dict[int, Hold]:
+    """Jobs that wait a while before they are tried again."""
+    requeued = {row.id: row for row in waiting if row.attempt > 1}
+    held = {}
+    for number, delay_s in requeue.delays(session, requeued, settings.retry_delay_s).items():
+        row = requeued[number]
+        # A clock that was set back must not make it wait for longer.
+        if 0 <= now - row.since < delay_s:
+            held[number] = Hold(Reason(f"waits {delay_s:g} s before try {row.attempt}"), row.since + delay_s)
+    return held
+
+
+RULES: tuple[Rule, ...] = (_inactive_users, _not_begun, _dependencies, _retry_delays)

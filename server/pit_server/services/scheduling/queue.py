@@ -71,7 +71,7 @@ class QueueReader:
     def read(self, session: Session, *, now: float) -> SchedulingInput:
         """Read the queue and the nodes at one moment; nodes are not read for an empty queue."""
         waiting = session.execute(_WAITING).all()
-        held = holds.find_all(session, waiting, now=now)
+        held = holds.find_all(session, waiting, self._settings, now=now)
         rows = [row for row in waiting if row.id not in held]
         if not rows:
             return SchedulingInput(Given({}, (), now=now), held)
@@ -92,14 +92,14 @@ class QueueReader:
 
     def _queue(self, session: Session, rows: list[AnyRow], idle: list[NodeView]) -> dict[int, Waiting]:
         kinds, resources = KindNames(session).kinds(), ResourceAccess(session)
-        faulty = requeue.faulty_nodes(session, [row.id for row in rows if row.attempt > 1])
+        failed = requeue.failed_nodes(session, [row.id for row in rows if row.attempt > 1])
         weights = self._renew_requests({row.request for row in rows}, kinds)
         known, self._shapes = self._shapes, {}
         queue = {}
         for row in rows:
             request = self._requests[row.request]
             access = resources.access_of(row.user_id, runtimes.needed(row.options))
-            access, avoided = _avoid(request, access, faulty.get(row.id), idle)
+            access, avoided = _avoid(request, access, failed.get(row.id), idle)
             planned_s = self._run_times.planned(row.user_id, row.title, time_limits.limit_s(row.options))
             key = row.request, access, planned_s, self._mode(row.options), avoided
             shape = self._shapes.get(key) or known.get(key)
@@ -132,7 +132,7 @@ class QueueReader:
 
 
 _WAITING = (
-    select(Job.id, Job.request, Job.user_id, Job.options, Job.attempt, Job.title)
+    select(Job.id, Job.request, Job.user_id, Job.options, Job.attempt, Job.title, Job.since)
     .add_columns(User.name, User.is_active, Group.name.label("group_name"))
     .join(User, User.id == Job.user_id)
     .outerjoin(Group, Group.id == User.share_group_id)
@@ -144,7 +144,7 @@ _WAITING = (
 def _avoid(
     request: Request, access: Access, nodes: frozenset[int] | None, idle: list[NodeView]
 ) -> tuple[Access, tuple[str, ...]]:
-    """Leave out the nodes that could not start the job, if there are others; and their names."""
+    """Leave out the nodes on which the job failed, if there are others; and their names."""
     if not nodes or not can_avoid(request, access, nodes, idle):
         return access, ()
     names = tuple(view.name for view in idle if view.id in nodes)

@@ -23,6 +23,7 @@ def variables(row: AnyRow, peers: Sequence[AnyRow], units: Sequence[str]) -> dic
         "LOGNAME": row.user,
         "JOB_NUMBER": str(row.job_id),
         "ATTEMPT": str(row.attempt),
+        "PIT_RESTART": str(row.attempt - 1),
         "MASTER_ADDR": peers[0].host,
         "MASTER_PORT": str(row.master_port),
         "WORLD_SIZE": str(len(peers)),

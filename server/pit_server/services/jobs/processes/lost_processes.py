@@ -4,62 +4,64 @@ A lost process keeps its allocations until its node reports that it no longer ru
 given to two processes, even if the node was only cut off.
 """
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Collection, Mapping
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from pit_protocol.states import ProcessState
-from pit_server.db.models import IS_LIVE, Allocation, Attempt, Fact, Node, Process
+from pit_server.db.models import IS_LIVE, Allocation, Attempt, Node, Process
 from pit_server.services.jobs import lifecycle
 from pit_server.services.jobs.processes import reports
 
-TERM = "lease_term"
 MARGIN_S = 5.0  # leases have a resolution of one second, and killing takes time
+# For so long must a node be silent before the processes of an attempt must have ended by their leases.
+SILENCE_S = Attempt.lost_after_s + Attempt.grace_s + MARGIN_S
 
 
-@dataclass(frozen=True)
-class LeaseTerm:
-    """How long a node must be silent before its processes must have ended by their leases."""
-
-    lost_after_s: float
-    grace_s: float
-    after: int = 0  # attempts up to this id have other leases, or none
-
-    @property
-    def silence_s(self) -> float:
-        return self.lost_after_s + self.grace_s + MARGIN_S
-
-
-def begin_term(session: Session, lost_after_s: float, grace_s: float) -> LeaseTerm | None:
-    """Store the term of new leases if it has changed, and return it; None if leases are off."""
-    fact = session.get(Fact, TERM) or Fact(name=TERM, value="0 0 0")
-    known_s, known_grace_s, after = fact.value.split()
-    if (float(known_s), float(known_grace_s)) != (lost_after_s, grace_s):
-        after = str(session.execute(select(func.max(Attempt.id))).scalar_one() or 0)
-        fact.value = f"{lost_after_s!r} {grace_s!r} {after}"
-        session.add(fact)
-        session.flush()
-    return LeaseTerm(lost_after_s, grace_s, int(after)) if lost_after_s else None
+def list_leases(session: Session, node_ids: Collection[int]) -> dict[int, list[float]]:
+    """After how many seconds of silence live processes of these nodes are lost, in order."""
+    query = (
+        select(Process.node_id, SILENCE_S)
+        .join(Attempt, Attempt.id == Process.attempt_id)
+        .where(Process.node_id.in_(node_ids), IS_LIVE, Attempt.lost_after_s.is_not(None))
+        .distinct()
+    )
+    found: defaultdict[int, list[float]] = defaultdict(list)
+    for node_id, silence_s in session.execute(query):
+        found[node_id].append(float(silence_s or 0))
+    return {node_id: sorted(leases) for node_id, leases in found.items()}
 
 
-def expire_leases(session: Session, node_id: int, term: LeaseTerm, *, now: float) -> list[int]:
+def expire_leases(session: Session, node_id: int, silent_s: float, *, now: float) -> list[int]:
     """Mark the processes of a silent node lost whose leases have run out; returns the job numbers."""
     name = session.execute(select(Node.name).where(Node.id == node_id)).scalar_one()
-    reason = f"its node {name} had no contact with the head for more than {term.lost_after_s:g} s"
-    return mark_lost(session, node_id, reason, now=now, after=term.after)
+    over = select(Attempt.id, Attempt.lost_after_s).where(silent_s >= SILENCE_S)
+    over = over.where(Attempt.id.in_(select(Process.attempt_id).where(Process.node_id == node_id, IS_LIVE)))
+    reasons = {
+        row.id: f"its node {name} had no contact with the head for more than {row.lost_after_s:g} s"
+        for row in session.execute(over)
+    }
+    return _mark_lost(session, node_id, reasons, now=now, actor=lifecycle.HEAD)
 
 
-def mark_lost(
-    session: Session, node_id: int, reason: str, *, now: float, actor: str = lifecycle.HEAD, after: int = 0
+def mark_lost(session: Session, node_id: int, reason: str, *, now: float, actor: str) -> list[int]:
+    """Mark all live processes of a node lost; returns the job numbers."""
+    query = select(Process.attempt_id).where(Process.node_id == node_id, IS_LIVE)
+    reasons = dict.fromkeys(session.execute(query).scalars(), reason)
+    return _mark_lost(session, node_id, reasons, now=now, actor=actor)
+
+
+def _mark_lost(
+    session: Session, node_id: int, reasons: Mapping[int, str], *, now: float, actor: str
 ) -> list[int]:
-    """Mark live processes of a node lost whose attempt id is above `after`; returns the job numbers."""
-    query = lifecycle.PROCESSES.where(Process.node_id == node_id, IS_LIVE, Process.attempt_id > after)
+    """Mark the node's live processes of these attempts lost."""
+    query = lifecycle.PROCESSES.where(Process.node_id == node_id, IS_LIVE, Process.attempt_id.in_(reasons))
     # Jobs are always locked in this order, which prevents deadlocks.
     processes = session.execute(query.order_by(Process.job_id, Process.rank, Process.id)).all()
     for process in processes:
-        reports.end_lost(session, process, reason, now=now, actor=actor)
+        reports.end_lost(session, process, reasons[process.attempt_id], now=now, actor=actor)
     return sorted({process.job_id for process in processes})
 
 

@@ -14,34 +14,37 @@ from pit_server.scheduler.kinds import CPU, MEMORY, PORT
 from pit_server.scheduler.passes import JobPlacement
 from pit_server.scheduler.placement import ProcessPlacement
 from pit_server.scheduler.plan import Plan
-from pit_server.services.jobs import lifecycle
+from pit_server.services.jobs import lifecycle, requeue
 from pit_server.services.jobs.processes.hostnames import choose_hostnames
 from pit_server.services.nodes.capacity import count_users, is_open
+from pit_server.settings import Settings
 
 log = logging.getLogger(__name__)
 FIRST_PORT, PORTS = 20_000, 10_000  # below the ephemeral ports of the kernel
 
 
-def commit(database: Database, plan: Plan, *, now: float) -> list[int]:
+def commit(database: Database, plan: Plan, settings: Settings, *, now: float) -> list[int]:
     """Store the placements that are still valid; returns the numbers of the placed jobs."""
     try:
-        return _commit(database, plan.placements, now=now)
+        return _commit(database, plan.placements, settings, now=now)
     except IntegrityError as error:
         log.error("the plan allocates something twice: %s", error.orig)
     except lifecycle.StaleState as error:
         log.info("the plan is stale: %s", error)
     # The transaction was rolled back. Commit job by job, so that only the invalid ones keep waiting.
-    return [number for job in plan.placements for number in _commit_alone(database, job, now=now)]
+    return [number for job in plan.placements for number in _commit_alone(database, job, settings, now=now)]
 
 
-def _commit_alone(database: Database, job: JobPlacement, *, now: float) -> list[int]:
+def _commit_alone(database: Database, job: JobPlacement, settings: Settings, *, now: float) -> list[int]:
     try:
-        return _commit(database, (job,), now=now)
+        return _commit(database, (job,), settings, now=now)
     except (IntegrityError, lifecycle.StaleState):
         return []
 
 
-def _commit(database: Database, placements: Sequence[JobPlacement], *, now: float) -> list[int]:
+def _commit(
+    database: Database, placements: Sequence[JobPlacement], settings: Settings, *, now: float
+) -> list[int]:
     placed = []
     with database.write() as session:
         users = count_users(session)
@@ -51,7 +54,7 @@ def _commit(database: Database, placements: Sequence[JobPlacement], *, now: floa
             if any(process.node_id not in online for process in job.processes):
                 continue
             try:
-                _place(session, job, online, ports, now=now)
+                _place(session, job, online, ports, settings, now=now)
             except (lifecycle.IllegalMove, lifecycle.StaleState) as error:
                 log.info("job %d was not placed: %s", job.number, error)
                 continue
@@ -70,7 +73,13 @@ def _check_still_open(session: Session, node_ids: Iterable[int]) -> None:
 
 
 def _place(
-    session: Session, job: JobPlacement, online: dict[int, Node], ports: "_Ports", *, now: float
+    session: Session,
+    job: JobPlacement,
+    online: dict[int, Node],
+    ports: "_Ports",
+    settings: Settings,
+    *,
+    now: float,
 ) -> None:
     names = sorted({online[process.node_id].name for process in job.processes})
     port = ports.take(job.processes[0].node_id, job.number)
@@ -80,7 +89,13 @@ def _place(
     master = job.processes[0]
     hostnames = choose_hostnames(job.number, number, job.processes, online)
     attempt = Attempt(
-        job_id=job.number, number=number, master_port=port, created_at=now, network=hostnames.network
+        job_id=job.number,
+        number=number,
+        master_port=port,
+        created_at=now,
+        network=hostnames.network,
+        lost_after_s=settings.lease_s(has_retry=requeue.has_retry(session, job.number)),
+        grace_s=settings.grace_s,
     )
     session.add(attempt)
     session.flush()

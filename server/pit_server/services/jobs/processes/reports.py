@@ -18,7 +18,6 @@ from pit_server.services.validation import storable
 from pit_server.wakeups import PREPARER, SCHEDULER
 
 MAX_IMAGE = 500
-NODE_LOST = (KilledBy.REBOOT, KilledBy.LEASE, KilledBy.NODE)
 
 _REPORTED = {
     ProcessState.STARTING: ProcessEvent.TAKEN,
@@ -100,7 +99,8 @@ def _end(session: Session, process: AnyRow, report: Report, *, now: float, actor
 
 def _settle(session: Session, job: LockedJob, process: AnyRow, report: Report, *, now: float) -> None:
     """Stop the job if the process failed; end it, or begin to requeue it, if that was the last one."""
-    is_requeued = requeue.is_pending(session, job, report)
+    how = _how_ended(report)
+    is_requeued = requeue.is_pending(session, job, process, report, how)
     if is_requeued:
         lifecycle.stop_processes(session, job, by=KilledBy.JOB, now=now)
     elif report.killed_by is KilledBy.TIME and job.state in (JobState.STARTING, JobState.RUNNING):
@@ -111,8 +111,8 @@ def _settle(session: Session, job: LockedJob, process: AnyRow, report: Report, *
             session,
             job,
             by=KilledBy.JOB,
-            outcome=Outcome.LOST if report.killed_by in NODE_LOST else Outcome.FAILED,
-            reason=f"worker {process.rank} {_how_ended(report)}",
+            outcome=Outcome.LOST if report.killed_by in requeue.NODE_LOST else Outcome.FAILED,
+            reason=f"worker {process.rank} {how}{requeue.describe_limit(session, job)}",
             now=now,
             process_id=process.id,
         )

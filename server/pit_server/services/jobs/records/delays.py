@@ -11,8 +11,9 @@ from sqlalchemy.orm import Session
 
 from pit_protocol.states import JobState, NodeState
 from pit_server.db.database import AnyRow
-from pit_server.db.models import IS_LIVE, Job, Node, Process, User
+from pit_server.db.models import IS_LIVE, Attempt, Job, Node, Process, User
 from pit_server.scheduler.reason import Reason
+from pit_server.services.jobs.processes.lost_processes import SILENCE_S
 from pit_server.services.users.access import visible
 from pit_server.services.users.tokens import Caller
 
@@ -24,7 +25,7 @@ class DelayFacts:
     """What the head knows of delays and does not store."""
 
     reasons: Mapping[int, Reason]  # why each waiting job waits, from the latest pass of the scheduler
-    lost_in_s: Callable[[int, int], float | None]  # of a silent node and an attempt; None: never
+    lost_in_s: Callable[[int, float | None], float | None]  # of a silent node and a lease; None: never
 
 
 class Delay(NamedTuple):
@@ -80,7 +81,8 @@ def _find_silent(session: Session, numbers: Collection[int], facts: DelayFacts) 
     if not numbers:
         return {}
     rows = session.execute(
-        select(Process.job_id, Process.attempt_id, Node.id, Node.name, Node.since)
+        select(Process.job_id, Node.id, Node.name, Node.since, SILENCE_S.label("silence_s"))
+        .join(Attempt, Attempt.id == Process.attempt_id)
         .join(Node, Node.id == Process.node_id)
         .where(Process.job_id.in_(numbers), IS_LIVE, Node.state == NodeState.OFFLINE)
         .order_by(Process.job_id, Node.name)
@@ -97,7 +99,7 @@ def _describe_silence(nodes: list[AnyRow], facts: DelayFacts, now: float) -> Del
     first = nodes[0]
     more = f", as has {nodes[1].name}" if len(nodes) == 2 else f", as have {len(nodes) - 1} other nodes"
     silence = f"{first.name} has been silent for {_seconds(now - first.since)}{more if nodes[1:] else ''}"
-    lost_in_s = facts.lost_in_s(first.id, first.attempt_id)
+    lost_in_s = facts.lost_in_s(first.id, first.silence_s)
     if lost_in_s is None:
         hint = f"`pit remove node:{first.name} --lost`"
         after = f"the job goes on when it answers, unless an admin gives it up ({hint})"

@@ -26,7 +26,7 @@ from pit_protocol.problem import Problem
 from pit_protocol.states import JobState, Outcome, letters
 from pit_protocol.wire import from_json
 from pit_server.db.database import AnyRow
-from pit_server.db.models import Allocation, Event, Group, Job, JobGroup, Node, Process, User
+from pit_server.db.models import Allocation, Attempt, Event, Group, Job, JobGroup, Node, Process, User
 from pit_server.scheduler.kinds import CPU, MEMORY, PORT
 from pit_server.services.incarnation import takeover
 from pit_server.services.jobs import time_limits
@@ -128,7 +128,10 @@ def record(session: Session, caller: Caller, job: Job, result: str | None, facts
     """One job with everything that is known of it."""
     summary, delay = summarize(session, caller, job.id, facts)
     processes = session.execute(
-        select(Process, Node.name).join(Node, Node.id == Process.node_id).where(Process.job_id == job.id)
+        select(Process, Node.name, Attempt.number)
+        .join(Node, Node.id == Process.node_id)
+        .join(Attempt, Attempt.id == Process.attempt_id)
+        .where(Process.job_id == job.id)
     ).all()
     names = {row.Process.id: f"{row.Process.group_index}.{row.Process.process_index}" for row in processes}
     shares = _shares(session, job.id) if processes else defaultdict[int, list[str]](list)
@@ -145,8 +148,8 @@ def record(session: Session, caller: Caller, job: Job, result: str | None, facts
         result=result,
         events=[_event(event, names) for event in events],
         processes=[
-            _process(row.Process, row.name, shares[row.Process.id])
-            for row in sorted(processes, key=lambda row: (row.Process.attempt_id, row.Process.rank))
+            _process(row.Process, row.number, row.name, shares[row.Process.id])
+            for row in sorted(processes, key=lambda row: (row.number, row.Process.rank))
         ],
         ends_at=time_limits.ends_at(job),
         delay=delay.mark if delay else "",
@@ -200,8 +203,9 @@ def _summary(
     )
 
 
-def _process(process: Process, node: str, resources: list[str]) -> JobProcess:
+def _process(process: Process, attempt: int, node: str, resources: list[str]) -> JobProcess:
     return JobProcess(
+        attempt=attempt,
         group=process.group_index,
         index=process.process_index,
         rank=process.rank,
