@@ -18,10 +18,16 @@ class Share:
     units: tuple[Unit, ...] = ()
 
     @property
-    def kinds(self) -> set[str]:
+    def kinds(self) -> list[str]:
         """What it has something of."""
-        amounts = ((CPU, self.cpu_milli), (MEMORY, self.memory_mib), (ANY_GPU, self.units))
-        return {SLOT, *(kind for kind, _ in self.units), *(kind for kind, amount in amounts if amount)}
+        kinds = [SLOT]
+        if self.cpu_milli:
+            kinds.append(CPU)
+        if self.memory_mib:
+            kinds.append(MEMORY)
+        if self.units:
+            kinds += (ANY_GPU, *dict.fromkeys(kind for kind, _ in self.units))
+        return kinds
 
     def amount(self, kind: str) -> int:
         """How much of the kind it has; each process has one slot."""
@@ -119,17 +125,17 @@ class FreeCapacity:
     def count(self, demand: Demand, access: Access) -> int:
         """How many processes of the demand fit at their minimum; the caller checks where it may run."""
         most = self.slots
-        if demand.cpu_milli:
-            most = min(most, self.cpu_milli // demand.cpu_milli)
-        if demand.memory_mib:
-            most = min(most, self.memory_mib // demand.memory_mib)
-        if most < 1:
-            return 0
+        if demand.cpu_milli and self.cpu_milli < most * demand.cpu_milli:
+            most = self.cpu_milli // demand.cpu_milli
+        if demand.memory_mib and self.memory_mib < most * demand.memory_mib:
+            most = self.memory_mib // demand.memory_mib
         for kind, low, _ in demand.named:
+            if most < 1:
+                return 0
             most = min(most, self.free(kind, access) // low)
         if demand.any_gpu:
             most = min(most, self.free(ANY_GPU, access) // demand.units)
-        return most
+        return most if most > 0 else 0
 
     def take(self, demand: Demand, named: Set[str], access: Access) -> Share:
         """Take the minimum of one process; the caller has checked that it fits.
@@ -147,6 +153,8 @@ class FreeCapacity:
 
     def take_units(self, wanted: str, count: int, named: Set[str], access: Access) -> list[Unit]:
         """Take up to `count` more units of the wanted kind."""
+        if not access.closed_units and (wanted != ANY_GPU or len(self.units) == 1):
+            return self._take_first(wanted if wanted != ANY_GPU else next(iter(self.units)), count)
         taken: list[Unit] = []
         while len(taken) < count:
             kind = self._best_kind(wanted, named, access)
@@ -155,6 +163,15 @@ class FreeCapacity:
             unit = next(u for u in self.units[kind] if (self.view.id, u) not in access.closed_units)
             taken.append((kind, unit))
             self.remove_unit(kind, unit)
+        return taken
+
+    def _take_first(self, kind: str, count: int) -> list[Unit]:
+        units = self.units.get(kind, [])
+        taken = [(kind, unit) for unit in units[:count]]
+        if len(units) > count:
+            del units[:count]
+        else:
+            self.units.pop(kind, None)
         return taken
 
     def add(self, share: Share, sign: int = 1) -> None:

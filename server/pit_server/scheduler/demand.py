@@ -36,12 +36,14 @@ class Demand:
 
     __slots__ = (
         "_text",
+        "amounts",
         "any_gpu",
         "cpu_milli",
         "group",
         "high",
         "index",
         "key",
+        "kinds",
         "low",
         "memory_mib",
         "named",
@@ -60,6 +62,8 @@ class Demand:
         self.any_gpu = tuple(need for need in needs if need.kind == ANY_GPU)  # at most one
         self.needs = (*self.named, *self.any_gpu)
         self.units = sum(need.low for need in needs)  # of all kinds, for one process
+        self.kinds = tuple(need.kind for need in self.needs)
+        self.amounts = (self.cpu_milli or 0, self.memory_mib or 0, *(need.low for need in self.needs))
         self.placement: Placement | None = group.placement
         self.key = self._key()
         self._text = ""
@@ -98,7 +102,17 @@ class Shape:
     Compared by identity: whoever makes them uses one object for equal jobs.
     """
 
-    __slots__ = ("access", "avoided", "demands", "duration_s", "max_processes", "mode", "named", "request")
+    __slots__ = (
+        "access",
+        "avoided",
+        "demands",
+        "duration_s",
+        "max_processes",
+        "mode",
+        "named",
+        "request",
+        "totals",
+    )
 
     def __init__(
         self,
@@ -117,6 +131,13 @@ class Shape:
         demands = [Demand(index, group) for index, group in enumerate(request.groups)]
         self.demands = sorted(demands, key=lambda demand: demand.hardness, reverse=True)
         self.named: Set[str] = {need.kind for demand in demands for need in demand.named}
+        self.totals = self._totals()  # what it needs to start, of each kind
+
+    def _totals(self) -> tuple[tuple[str, int], ...]:
+        kinds = (SLOT, CPU, MEMORY, *sorted(self.named))
+        totals = {kind: sum(demand.amount(kind) * demand.low for demand in self.demands) for kind in kinds}
+        totals[ANY_GPU] = self.min_units
+        return tuple((kind, amount) for kind, amount in totals.items() if amount)
 
     @property
     def min_units(self) -> int:

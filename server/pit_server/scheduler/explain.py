@@ -31,7 +31,7 @@ class Explainer:
         self._views = views  # of all nodes, also those that take no jobs
         self._troubled = [view for view in views if view.trouble]
         self._faulty = [view for view in views if view.faulty_units and view.state == "online"]
-        self._selections: dict[tuple[Placement | None, Access], Selection] = {}
+        self._selections: dict[tuple[Placement | None, int], Selection] = {}
 
     def explain(self, number: int, shape: Shape) -> Reason:
         """What is missing to start the request now, or who would be delayed by it."""
@@ -51,7 +51,7 @@ class Explainer:
             selection = self._select(demand.placement, shape.access)
             if not selection.nodes:
                 return Reason(_describe_absence(demand, self._views, shape.access))
-            faulty = _count_faulty(demand, self._faulty, shape.access)
+            faulty = _count_faulty(demand, self._faulty, shape.access) if self._faulty else Counter[str]()
             if shortage := _group_shortage(demand, selection, faulty):
                 return shortage
         return None
@@ -81,7 +81,7 @@ class Explainer:
         return Reason(f"would not end before the maintenance of {closed}" if closed else "waits for its turn")
 
     def _select(self, placement: Placement | None, access: Access) -> Selection:
-        key = placement, access
+        key = placement, id(access)
         if key not in self._selections:
             self._selections[key] = Selection(self._pool, placement, access)
         return self._selections[key]
@@ -113,6 +113,8 @@ def refusal(shape: Shape, idle: Pool) -> str:
     """The same for a prepared request and the idle nodes."""
     if not idle.states:
         return "no node has joined the cluster yet"
+    if _fits_easily(shape, idle):
+        return ""
     offers = Now(idle, shape, sees_bookings=False)
     if place(shape, offers, idle.networks, grows=False) is not None:
         return ""
@@ -125,6 +127,19 @@ def refusal(shape: Shape, idle: Pool) -> str:
         return f"{shape.request} needs several nodes, and {_NO_NETWORK}"
     closed = "" if shape.access == EVERYTHING else " for you"
     return f"{shape.request} is more than all nodes together have{closed}"
+
+
+def _fits_easily(shape: Shape, idle: Pool) -> bool:
+    """Whether the few nodes that are looked at first have room; False says nothing."""
+    if len(shape.demands) > 1 or (len(idle.networks) > 1 and shape.max_processes > 1):
+        return False
+    (demand,), left = shape.demands, shape.demands[0].low
+    for state in idle.allowed(demand.placement):
+        if state.view.id not in shape.access.closed_nodes:
+            left -= state.free.count(demand, shape.access)
+        if left <= 0:
+            return True
+    return False
 
 
 def _allows(view: NodeView, demand: Demand, access: Access) -> bool:

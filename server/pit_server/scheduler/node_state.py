@@ -1,11 +1,16 @@
 """One node during a pass: what is free now, what becomes free when, and what is reserved."""
 
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
 from math import inf
+from operator import attrgetter
 
 from pit_server.scheduler.capacity import FreeCapacity, Held, NodeView, Share
 
 NOBODY = 0  # the job of a maintenance window
+_until = attrgetter("until")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,23 +24,29 @@ class Booking:
 
 
 class NodeState:
-    __slots__ = ("_times", "booked", "free", "held", "is_changed", "view")
+    __slots__ = ("_later", "_times", "booked", "free", "held", "is_changed", "view")
 
     def __init__(self, view: NodeView) -> None:
+        self.booked: list[Booking] = []
+        self.renew(view)
+
+    def renew(self, view: NodeView) -> None:
+        """The node has changed; what is reserved for jobs stays."""
         self.view = view
         self.is_changed = False  # it is no longer what the view says
-        self._times: dict[str, list[tuple[int, float]]] = {}
         self.free = FreeCapacity.of(view)
-        self.held = sorted(view.held, key=lambda held: held.until)
-        self.booked = [Booking(window.start, window.end, NOBODY, None) for window in view.windows]
+        self.held = sorted(view.held, key=_until)
+        windows = [Booking(window.start, window.end, NOBODY, None) for window in view.windows]
+        self.booked = windows + [booking for booking in self.booked if booking.share is not None]
+        self._forget_times()
 
     def take(self, job: int, share: Share, until: float) -> None:
         """A process of the job starts now."""
         self.free.add(share, -1)
         self.held.append(Held(job, until, share))
-        self.held.sort(key=lambda held: held.until)
+        self.held.sort(key=_until)
         self.is_changed = True
-        self._times.clear()
+        self._forget_times()
 
     def cancel(self, job: int) -> None:
         """Drop what is reserved for the job."""
@@ -43,15 +54,16 @@ class NodeState:
 
     def offer(self, start: float, end: float, now: float) -> FreeCapacity:
         """What is free during the whole period; the caller must not change it."""
-        if start <= now and not self.booked:
-            return self.free
-        offer = self._without_bookings(start, now)
+        before = self.free if start <= now else self._free_at(start)
+        if not self.booked:
+            return before
         overlapping = [booking for booking in self.booked if booking.start < end and booking.end > start]
         if not overlapping:
-            return offer
+            return before
         if any(booking.share is None for booking in overlapping):
             return FreeCapacity(self.view, 0, 0, 0, {})
-        self._leave_amounts(offer, overlapping, start, now)
+        offer = before.copy()
+        self._leave_amounts(offer, overlapping, start)
         for booking in overlapping:
             for kind, unit in booking.share.units if booking.share else ():
                 if unit in offer.units.get(kind, ()):
@@ -60,48 +72,52 @@ class NodeState:
 
     def free_from(self, kind: str, amount: int) -> float | None:
         """When so much of the kind is free, by the time limits of what runs; None: never."""
-        if kind not in self._times:
-            self._times[kind] = self._list_times(kind)
-        return next((at for have, at in self._times[kind] if have >= amount), None)
+        if self.free.amount(kind) >= amount:
+            return 0.0
+        self._list_times()
+        later = zip(self._times, self._later, strict=True)
+        return next((at for at, free in later if free.amount(kind) >= amount), None)
 
     def next_change(self, after: float) -> float | None:
         """When more may be free than at `after`."""
-        ends = [held.until for held in self.held if after < held.until < inf]
-        ends += [booking.end for booking in self.booked if booking.end > after]
-        return min(ends, default=None)
+        self._list_times()
+        position = bisect_right(self._times, after)
+        ends = [booking.end for booking in self.booked if booking.end > after]
+        return min((*ends, *self._times[position : position + 1]), default=None)
 
     def last_change(self) -> float:
-        ends = [held.until for held in self.held if held.until < inf] + [
-            booking.end for booking in self.booked
-        ]
-        return max(ends, default=0.0)
+        self._list_times()
+        return max((*(booking.end for booking in self.booked), *self._times[-1:]), default=0.0)
 
-    def _list_times(self, kind: str) -> list[tuple[int, float]]:
-        """How much of the kind is free from which time on."""
-        have = self.free.amount(kind)
-        times = [(have, 0.0)]
-        for held in self.held:
-            if held.until < inf and (amount := held.share.amount(kind)):
-                have += amount
-                times.append((have, held.until))
-        return times
+    def _free_at(self, at: float) -> FreeCapacity:
+        """What will be free, but for what is reserved."""
+        self._list_times()
+        position = bisect_right(self._times, at)
+        return self._later[position - 1] if position else self.free
 
-    def _without_bookings(self, at: float, now: float) -> FreeCapacity:
-        offer = self.free.copy()
-        if at > now:
-            for held in self.held:
-                if held.until > at:
-                    break
-                offer.add(held.share)
-        return offer
+    def _forget_times(self) -> None:
+        self._times: list[float] = []  # at which something ends
+        self._later: list[FreeCapacity] = []  # what is free from these times on
 
-    def _leave_amounts(
-        self, offer: FreeCapacity, overlapping: list[Booking], start: float, now: float
-    ) -> None:
+    def _list_times(self) -> None:
+        """Done when it is first asked for: most nodes are never looked at that closely."""
+        if self._times:
+            return
+        free = self.free
+        for until, ending in groupby(self.held, key=_until):
+            if until == inf:
+                break
+            free = free.copy()
+            for held in ending:
+                free.add(held.share)
+            self._times.append(until)
+            self._later.append(free)
+
+    def _leave_amounts(self, offer: FreeCapacity, overlapping: list[Booking], start: float) -> None:
         """Lower slots, cores and memory to the least that is left at any time of the period."""
         least: list[tuple[int, int, int]] = []
         for at in {start, *(booking.start for booking in overlapping if booking.start > start)}:
-            free = offer if at == start else self._without_bookings(at, now)
+            free = offer if at == start else self._free_at(at)
             active = [b.share for b in overlapping if b.start <= at < b.end and b.share]
             least.append(
                 (
@@ -111,3 +127,30 @@ class NodeState:
                 )
             )
         offer.slots, offer.cpu_milli, offer.memory_mib = (min(column) for column in zip(*least, strict=True))
+
+
+class Arrivals:
+    """Times at which nodes may be able to run a process that needs so much of a kind, in order."""
+
+    __slots__ = ("_amount", "_kind", "_times", "line", "seen")
+
+    def __init__(self, kind: str, amount: int, states: Iterable[NodeState], seen: int) -> None:
+        self._kind, self._amount = kind, amount
+        self._times = {state.view.id: state.free_from(kind, amount) for state in states}
+        self.line = sorted((at, node_id) for node_id, at in self._times.items() if at is not None)
+        self.seen = seen  # of the changes of the pool
+
+    def renew(self, states: Iterable[NodeState]) -> None:
+        """These nodes have changed."""
+        for state in states:
+            node_id = state.view.id
+            if node_id not in self._times:
+                continue
+            before, at = self._times[node_id], state.free_from(self._kind, self._amount)
+            if before == at:
+                continue
+            self._times[node_id] = at
+            if before is not None:
+                del self.line[bisect_left(self.line, (before, node_id))]
+            if at is not None:
+                insort(self.line, (at, node_id))

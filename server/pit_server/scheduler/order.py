@@ -5,9 +5,10 @@ with many waiting jobs does not hold up one with few, whatever fits.
 """
 
 from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections import defaultdict, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from pit_server.scheduler.demand import Shape
@@ -41,51 +42,106 @@ class Usage:
     groups: Mapping[str, float] = field(default_factory=dict)
 
 
+class _Group:
+    """The waiting jobs of one group and priority: a line for each user."""
+
+    __slots__ = ("heap", "lines")
+
+    def __init__(self) -> None:
+        self.lines: dict[str, deque[Waiting]] = {}
+        self.heap: list[tuple[float, int, str]] = []  # of users: what they used, their first job, their name
+
+
 class Order:
-    """The sorted queue; jobs that come later get their place without sorting all of it again."""
+    """The queue in its order, found job by job: nothing is sorted before it is needed."""
 
-    def __init__(self, queue: Iterable[Waiting], usage: Usage) -> None:
-        self._users = defaultdict(float, usage.users)  # with all jobs of the queue
+    def __init__(self, usage: Usage) -> None:
+        self.factors: dict[int, Factors] = {}  # of the jobs that were taken out
+        self._users = defaultdict(float, usage.users)  # with these jobs
         self._groups = defaultdict(float, usage.groups)
-        self._lines: dict[tuple[int, str], tuple[list[float], list[float]]] = {}
-        self.factors: dict[int, Factors] = {}
-        by_priority: defaultdict[int, defaultdict[str, list[Waiting]]] = defaultdict(
-            lambda: defaultdict(list)
-        )
-        for job in queue:
-            by_priority[-job.priority][job.group].append(job)
-        for priority, groups in by_priority.items() if len(by_priority) < 2 else sorted(by_priority.items()):
-            for group, jobs in groups.items():
-                self._charge(priority, group, jobs)
-        self.sorted = sorted(self.factors.values())
+        self._waiting: dict[int, dict[str, _Group]] = {}  # by negated priority and group
+        self._level: int | None = None  # the priority of the heap
+        self._next: Factors | None = None  # of the job on top of it
+        self._heap: list[tuple[float, float, int, str]] = []  # of groups: factors of their first job, name
+        self._places: dict[tuple[int, str], tuple[list[float], list[float]]] = {}  # uses of the jobs so far
 
-    def add(self, job: Waiting) -> Factors:
-        """Find the place of a new job, among jobs whose places do not change."""
-        user_use = self._users[job.user]
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def add(self, job: Waiting) -> None:
+        """Put in a job; it gets its place among those that are left."""
+        self._next = None
+        level = -job.priority
+        if level == self._level:
+            self._level = None  # its heaps are made again
+        groups = self._waiting.setdefault(level, {})
+        group = groups.get(job.group)
+        if group is None:
+            group = groups[job.group] = _Group()
+        line = group.lines.get(job.user)
+        if line is None:
+            line = group.lines[job.user] = deque()
+        line.append(job)
+
+    def peek(self) -> Factors | None:
+        """The factors of the next job."""
+        if self._next is None and self._waiting:
+            level = min(self._waiting)
+            if level != self._level:
+                self._activate(level)
+            self._next = Factors(level, *self._heap[0][:3])
+        return self._next
+
+    def pop(self) -> Waiting | None:
+        """Take out the next job, and charge its user and group for it."""
+        first = self.peek()
+        if first is None:
+            return None
+        self._next = None
+        level, name = first.priority, heappop(self._heap)[3]
+        group = self._waiting[level][name]
+        user = heappop(group.heap)[2]
+        line = group.lines[user]
+        job = line.popleft()
+        self._charge(job, first)
+        if line:
+            heappush(group.heap, (self._users[user], line[0].number, user))
+        else:
+            del group.lines[user]
+        if group.heap:
+            heappush(self._heap, self._key(level, name, group))
+        else:
+            self._drop(level, name)
+        return job
+
+    def _activate(self, level: int) -> None:
+        self._level = level
+        groups = self._waiting[level]
+        for group in groups.values():
+            group.heap = [(self._users[user], line[0].number, user) for user, line in group.lines.items()]
+            heapify(group.heap)
+        self._heap = [self._key(level, name, group) for name, group in groups.items()]
+        heapify(self._heap)
+
+    def _key(self, level: int, name: str, group: _Group) -> tuple[float, float, int, str]:
+        used, number, _ = group.heap[0]
+        users, groups = self._places.setdefault((level, name), ([], []))
+        # One that comes late gets the place that it would have had among those that are out already.
+        is_late = users and used < users[-1]
+        total = groups[bisect_right(users, used)] if is_late else self._groups[name]
+        return total, used, number, name
+
+    def _charge(self, job: Waiting, factors: Factors) -> None:
+        self.factors[job.number] = factors
         self._users[job.user] += job.cost
-        users, groups = self._lines.setdefault((-job.priority, job.group), ([], []))
-        position = bisect_right(users, user_use)
-        group_use = groups[position] if position < len(groups) else self._groups[job.group]
-        if position == len(groups):
-            users.append(user_use)
-            groups.append(group_use)
+        users, groups = self._places[factors.priority, job.group]
+        if not users or factors.user_use >= users[-1]:
+            users.append(factors.user_use)
+            groups.append(factors.group_use)
             self._groups[job.group] += job.cost
-        factors = self.factors[job.number] = Factors(-job.priority, group_use, user_use, job.number)
-        return factors
 
-    def _charge(self, priority: int, group: str, jobs: list[Waiting]) -> None:
-        """Give the waiting jobs of a group their factors."""
-        users, line = self._users, []
-        for job in jobs:
-            used = users[job.user]
-            users[job.user] = used + job.cost
-            line.append((used, job.number, job.cost))
-        line.sort()
-        total = self._groups[group]
-        user_uses, group_uses = self._lines.setdefault((priority, group), ([], []))
-        for used, number, cost in line:
-            self.factors[number] = Factors(priority, total, used, number)
-            user_uses.append(used)
-            group_uses.append(total)
-            total += cost
-        self._groups[group] = total
+    def _drop(self, level: int, name: str) -> None:
+        del self._waiting[level][name]
+        if not self._waiting[level]:
+            del self._waiting[level]
+            self._level = None

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from pit_server.scheduler.capacity import FreeCapacity, Share
 from pit_server.scheduler.demand import PACK, RANDOM, SEQUENTIAL, SPREAD, Demand, Shape
@@ -25,8 +25,17 @@ class ProcessPlacement:
     share: Share
 
 
+class Shortage(NamedTuple):
+    """A process group for which there was no room, and how many of its processes were left."""
+
+    demand: Demand
+    missing: int
+
+
 class Offers(Protocol):
     """What nodes offer for one period of time."""
+
+    shortage: "Shortage | None"  # why there was no room, if that can be said for one process group alone
 
     def best(self, demand: Demand, wanted: int, touched: Touched) -> FreeCapacity | None:
         """The best node for the next of `wanted` processes that is not in `touched`."""
@@ -52,8 +61,10 @@ def place(
 def _place(shape: Shape, offers: Offers, grows: bool) -> tuple[ProcessPlacement, ...] | None:
     """Every group gets its minimum first. Only then do ranges grow, as far as capacity is free."""
     trial = _Trial(shape, offers)
-    for demand in shape.demands:
-        if trial.fill(demand, demand.low) < demand.low:
+    for position, demand in enumerate(shape.demands):
+        missing = demand.low - trial.fill(demand, demand.low)
+        if missing:
+            offers.shortage = Shortage(demand, missing) if position == 0 else None
             return None
     if grows:
         for demand in shape.demands:
@@ -62,13 +73,20 @@ def _place(shape: Shape, offers: Offers, grows: bool) -> tuple[ProcessPlacement,
     return trial.placements()
 
 
-def start_now(shape: Shape, pool: Pool, *, seed: int = 0) -> tuple[ProcessPlacement, ...] | None:
-    """Place the request now, on what is free for as long as it takes."""
+def start_now(
+    shape: Shape, pool: Pool, offers: "Now", *, is_reserved: bool = False
+) -> tuple[ProcessPlacement, ...] | None:
+    """Place the request now, on what is free for as long as it takes.
+
+    Where others were tried in vain, one that is reserved may fit.
+    """
     if not pool.has_room(shape):
         return None
-    if any(pool.is_hopeless(demand, shape.access, shape.duration_s) for demand in shape.demands):
-        return None
-    return place(shape, Now(pool, shape, seed), pool.networks)
+    for demand in () if is_reserved else shape.demands:
+        if pool.is_hopeless(demand, shape.access, shape.duration_s):
+            offers.shortage = Shortage(demand, demand.low)
+            return None
+    return place(shape, offers, pool.networks)
 
 
 class _Trial:
@@ -160,6 +178,7 @@ class Now:
         self._shape = shape
         self._seed = seed
         self._sees_bookings = sees_bookings
+        self.shortage: Shortage | None = None
 
     def within(self, network: str) -> "Now":
         bookings = self._sees_bookings
@@ -262,6 +281,7 @@ class Later:
         self._shape = shape
         self._start = start
         self._states = states
+        self.shortage: Shortage | None = None
         self._sorted: dict[int, list[tuple[int, Rank, FreeCapacity]]] = {}  # by process group
 
     def best(self, demand: Demand, wanted: int, touched: Touched) -> FreeCapacity | None:

@@ -47,17 +47,18 @@ def plan(given: Given, memory: Memory | None = None, is_over: Callable[[], bool]
     `memory` is from the plan before, which owns it no longer. The pass ends when `is_over` says so.
     """
     if memory is None or memory.is_outdated(given.nodes, given.idle, given.now, FULL_PASS_S):
-        memory = Memory.begin(given.queue, given.nodes, given.idle, given.usage, given.now, memory)
-    else:
-        memory.update(given.queue, given.nodes, given.now)
-    work = Pass(memory, given.reservations, is_over)
-    work.run()
+        memory = Memory(given.queue, given.nodes, given.idle, given.usage, given.now, memory)
+    work = Pass(memory, given.reservations)
+    for _ in work.steps(given.queue, given.nodes, given.now):
+        if is_over():
+            break
+    work.end()
     return Plan(
         placements=tuple(work.placements),
-        reasons=work.explain(),
+        reasons=memory.list_reasons(given.queue, {placement.number for placement in work.placements}),
         reservations=dict(memory.reservations),
-        factors=memory.order.factors,
-        as_of=memory.list_unreached(),
+        factors=memory.list_factors(),
+        as_of=memory.list_outdated(),
         is_complete=memory.is_complete,
         memory=memory,
     )

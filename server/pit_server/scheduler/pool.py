@@ -1,6 +1,7 @@
 """All nodes during a pass, indexed by kind and free count."""
 
-from collections import Counter, defaultdict
+from bisect import insort
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from operator import le
 
@@ -8,30 +9,36 @@ from pit_grammar import Placement
 from pit_server.scheduler.capacity import FreeCapacity, NodeView, Share
 from pit_server.scheduler.demand import Access, Demand, Shape
 from pit_server.scheduler.kinds import ANY_GPU, CPU, MEMORY, SLOT
-from pit_server.scheduler.node_state import Booking, NodeState
+from pit_server.scheduler.node_state import Arrivals, Booking, NodeState
 
 Level = dict[int, NodeState]  # the nodes with one free count, by id
 MAX_FAILURES = 64  # that are remembered per combination of kinds
+MOST_CHANGES, MOST_ARRIVALS = 10_000, 200  # more are forgotten
 _AMOUNTS = (SLOT, CPU, MEMORY)
 
 
 class Pool:
     def __init__(self, views: Iterable[NodeView], now: float = 0.0) -> None:
         self.now = now
-        self.states = {view.id: NodeState(view) for view in views}
-        self.networks = sorted({state.view.network for state in self.states.values()})
+        self.states: dict[int, NodeState] = {}
+        self.networks: list[str] = []
         self.levels: dict[str, dict[int, Level]] = {}  # kind -> free count -> nodes
         self.totals: defaultdict[str, int] = defaultdict(int)  # what is free on all nodes together
-        self.holders: defaultdict[str, Counter[int]] = defaultdict(
-            Counter
-        )  # kind -> jobs and their processes
+        self.holders: defaultdict[str, dict[int, int]] = defaultdict(dict)  # kind -> jobs, their processes
         self._counts: dict[int, dict[str, int]] = {}  # as they are in the index, by node
-        self._arrivals: dict[tuple[str, int], list[tuple[float, int]]] = {}
+        self._changes: list[int] = []  # nodes that have changed, in this order
+        self._arrivals: dict[tuple[Placement | None, tuple[str, int]], Arrivals] = {}
         self._pinned: dict[Placement, list[NodeState]] = {}
         self._failures: dict[object, list[tuple[float, ...]]] = {}
-        for state in self.states.values():
-            self._file(state)
-            self._count_holders(state, 1)
+        for view in views:
+            self.add(view)
+
+    def add(self, view: NodeView) -> None:
+        state = self.states[view.id] = NodeState(view)
+        if view.network not in self.networks:
+            insort(self.networks, view.network)
+        self._file(state)
+        self._count_holders(state, 1)
 
     def allowed(self, placement: Placement | None) -> Collection[NodeState]:
         """The nodes where the placement allows a process."""
@@ -56,7 +63,7 @@ class Pool:
             state.take(job, share, until)
             self._file(state)
             for kind in share.kinds:
-                self.holders[kind][job] += 1
+                self.holders[kind][job] = self.holders[kind].get(job, 0) + 1
 
     def reserve(self, job: int, shares: Iterable[tuple[int, Share]], start: float, end: float) -> None:
         for node_id, share in shares:
@@ -67,55 +74,63 @@ class Pool:
         for node_id in nodes:
             if node_id in self.states:
                 self.states[node_id].cancel(job)
-        self._failures.clear()
 
     def replace(self, view: NodeView) -> None:
         """The node has changed; what is reserved there stays."""
-        booked = [each for each in self.states[view.id].booked if each.share is not None]
-        self._count_holders(self.states[view.id], -1)
-        state = self.states[view.id] = NodeState(view)
-        state.booked += booked
+        state = self.states[view.id]
+        before = state.view
+        self._count_holders(state, -1)
+        state.renew(view)
         self._file(state)
         self._count_holders(state, 1)
-        self._pinned.clear()
+        if view.network not in self.networks:
+            insort(self.networks, view.network)
+        if (before.name, before.labels) != (view.name, view.labels):
+            self._pinned.clear()
+            self._arrivals.clear()
+
+    def forget_failures(self) -> None:
+        """Some node may offer more than it did."""
         self._failures.clear()
-        self._arrivals.clear()
 
     def begin(self, now: float) -> None:
         """Forget all reservations, at the beginning of a pass through the whole queue."""
         self.now = now
-        self._failures.clear()
-        self._arrivals.clear()
+        self.forget_failures()
+        if len(self._changes) > MOST_CHANGES or len(self._arrivals) > MOST_ARRIVALS:
+            for known in (self._changes, self._arrivals, self._pinned):
+                known.clear()
         for state in self.states.values():
             if state.booked:
                 state.booked = [booking for booking in state.booked if booking.share is None]
 
     def has_room(self, shape: Shape) -> bool:
         """Whether all nodes together have enough free; False is certain, True is not."""
-        for demand in shape.demands:
-            for kind in (*_AMOUNTS, *(need.kind for need in demand.needs)):
-                if demand.amount(kind) * demand.low > self.totals[kind]:
-                    return False
-        return True
+        return all(self.totals[kind] >= amount for kind, amount in shape.totals)
 
     def arrivals(self, demand: Demand) -> Sequence[tuple[float, int]]:
         """Times at which nodes may be able to run one process of the demand, and these nodes' ids."""
-        if demand.placement is not None:
-            return self._list_arrivals(self.allowed(demand.placement), *demand.key)
-        if demand.key not in self._arrivals:
-            self._arrivals[demand.key] = self._list_arrivals(self.states.values(), *demand.key)
-        return self._arrivals[demand.key]
+        key, seen = (demand.placement, demand.key), len(self._changes)
+        known = self._arrivals.get(key)
+        if known is None or seen - known.seen > len(self.states):
+            known = self._arrivals[key] = Arrivals(*demand.key, self.allowed(demand.placement), seen)
+        elif known.seen < seen:
+            known.renew(self.states[node_id] for node_id in set(self._changes[known.seen :]))
+            known.seen = seen
+        return known.line
 
     def is_hopeless(self, demand: Demand, access: Access, duration_s: float) -> bool:
         """Whether a process that needs no more, and for no longer, was tried in vain in this pass."""
-        failures = self._failures.get(_family(demand, access), ())
-        size = _size(demand, duration_s)
+        failures = self._failures.get((demand.kinds, demand.placement, id(access)))
+        if not failures:
+            return False
+        size = (duration_s, *demand.amounts)
         return any(all(map(le, failed, size)) for failed in failures)
 
     def note_failure(self, demand: Demand, access: Access, duration_s: float) -> None:
         """No node can run one process of the demand for this long: what is free only shrinks in a pass."""
-        failures = self._failures.setdefault(_family(demand, access), [])
-        size = _size(demand, duration_s)
+        failures = self._failures.setdefault((demand.kinds, demand.placement, id(access)), [])
+        size = (duration_s, *demand.amounts)
         failures[:] = [each for each in failures if not all(map(le, size, each))]
         if len(failures) < MAX_FAILURES:
             failures.append(size)
@@ -126,6 +141,7 @@ class Pool:
 
     def _file(self, state: NodeState) -> None:
         """Bring the index up to date with what is free on the node."""
+        self._changes.append(state.view.id)
         free, old = state.free, self._counts.get(state.view.id, {})
         new = {kind: len(units) for kind, units in free.units.items()}
         new[ANY_GPU] = sum(new.values())
@@ -145,20 +161,8 @@ class Pool:
         for held in state.held:
             for kind in held.share.kinds:
                 jobs = self.holders[kind]
-                jobs[held.job] += sign
-                if not jobs[held.job]:
+                count = jobs.get(held.job, 0) + sign
+                if count:
+                    jobs[held.job] = count
+                else:
                     del jobs[held.job]
-
-    def _list_arrivals(self, states: Iterable[NodeState], kind: str, amount: int) -> list[tuple[float, int]]:
-        found = ((state.free_from(kind, amount), state.view.id) for state in states)
-        return sorted((at, node_id) for at, node_id in found if at is not None)
-
-
-def _family(demand: Demand, access: Access) -> object:
-    """Demands of one family can be compared by size."""
-    return tuple(need.kind for need in demand.needs), demand.placement, id(access)
-
-
-def _size(demand: Demand, duration_s: float) -> tuple[float, ...]:
-    amounts = (demand.cpu_milli or 0, demand.memory_mib or 0, *(need.low for need in demand.needs))
-    return (duration_s, *map(float, amounts))

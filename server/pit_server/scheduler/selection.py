@@ -43,7 +43,7 @@ class Selection:
             if self._is_all:
                 jobs = set(self._pool.holders[kind])
             else:
-                jobs = {held.job for state in self.nodes for held in state.held if kind in held.share.kinds}
+                jobs = {held.job for state in self.nodes for held in state.held if held.share.amount(kind)}
             self._holders[kind] = tuple(sorted(jobs))
         return self._holders[kind]
 

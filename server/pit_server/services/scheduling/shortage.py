@@ -46,7 +46,7 @@ def find_holders(shape: Shape, missing: Sequence[Missing], nodes: NodesAfterPass
     usable = {node.view.id for demand in shape.demands for node in _allowed(demand, shape.access, nodes)}
     for node_id in sorted(usable):
         for held in nodes.held[node_id]:
-            for kind in kinds & held.share.kinds:
+            for kind in kinds.intersection(held.share.kinds):
                 holding = found.setdefault((held.job, kind), Holding(held.job, kind))
                 holding.amount += held.share.amount(kind) / UNITS.get(kind, 1)
                 holding.until = max(holding.until, held.until)

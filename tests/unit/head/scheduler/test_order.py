@@ -13,7 +13,17 @@ def a_waiting(number: int, user: str, group: str = "", priority: int = 0, cost: 
 
 
 def order(*jobs: Waiting, users: dict[str, float] | None = None, **groups: float) -> list[int]:
-    return [factors.number for factors in Order(jobs, Usage(users or {}, groups)).sorted]
+    queue = Order(Usage(users or {}, groups))
+    for job in jobs:
+        queue.add(job)
+    return _all_of(queue)
+
+
+def _all_of(queue: Order) -> list[int]:
+    found = []
+    while job := queue.pop():
+        found.append(job.number)
+    return found
 
 
 def test_without_usage_jobs_of_one_user_come_in_order_of_arrival() -> None:
@@ -54,6 +64,20 @@ def test_cheap_jobs_come_more_often() -> None:
 
 
 def test_a_new_job_gets_the_place_that_its_users_share_gives_it() -> None:
-    queue = Order([a_waiting(number, "anna") for number in range(1, 6)], Usage())
-    factors = queue.add(a_waiting(6, "bob"))
-    assert queue.sorted[0] < factors < queue.sorted[2]
+    queue = Order(Usage())
+    for number in range(1, 6):
+        queue.add(a_waiting(number, "anna"))
+    assert _all_of(queue) == [1, 2, 3, 4, 5]
+    queue.add(a_waiting(6, "bob"))
+    assert _all_of(queue) == [6]
+    assert queue.factors[1] < queue.factors[6] < queue.factors[3]
+
+
+def test_a_job_that_comes_while_others_are_taken_out_is_next_if_its_user_has_used_less() -> None:
+    queue = Order(Usage())
+    for number in range(1, 4):
+        queue.add(a_waiting(number, "anna"))
+    assert queue.pop() == a_waiting(1, "anna")
+    queue.add(a_waiting(4, "bob"))
+    queue.add(a_waiting(5, "anna", priority=1))
+    assert _all_of(queue) == [5, 4, 2, 3]

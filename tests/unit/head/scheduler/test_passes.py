@@ -5,6 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from pit_server.scheduler import passes
+from pit_server.scheduler.capacity import FreeCapacity
+from pit_server.scheduler.demand import Access, Demand, Shape
 from pit_server.scheduler.order import Usage
 from pit_server.scheduler.plan import FULL_PASS_S, Given, plan
 from tests.support.scheduling import a_job, a_view, given, numbers, running
@@ -44,7 +47,9 @@ def test_a_job_that_a_pass_does_not_reach_keeps_its_reason_with_its_age() -> Non
     first = plan(state)
     second = plan(replace(state, now=FULL_PASS_S), first.memory, after(1))
     assert second.reasons[3] == first.reasons[3]
-    assert second.as_of == {2: 0.0, 3: 0.0}
+    assert second.as_of == {1: 0.0, 2: 0.0, 3: 0.0}  # the first is reserved, and not explained again
+    third = plan(replace(state, now=FULL_PASS_S), second.memory)
+    assert (third.as_of, third.is_complete) == ({}, True)
 
 
 def test_what_a_job_frees_goes_to_the_first_that_fits() -> None:
@@ -83,18 +88,15 @@ def test_a_stopped_job_leaves_its_reservation_to_others() -> None:
     assert numbers(plan(given(jobs[1:], view, now=1.0), first.memory)) == [2]
 
 
-def test_an_event_that_helps_nobody_costs_no_placement_attempts() -> None:
+def test_an_event_that_helps_nobody_costs_no_placement_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     other = a_view("n1", slots=1, h100=0)
-    first = plan(given(QUEUE, BUSY, other))
-    asked = 0
-
-    def count() -> bool:
-        nonlocal asked
-        asked += 1
-        return False
-
-    plan(given(QUEUE, BUSY, replace(other, slots=2), now=1.0), first.memory, count)
-    assert asked == 0
+    gang = a_job(4, "3:[h100]"), running(a_view("n2", h100=2), 98, 900.0, h100=2)
+    first = plan(given([*QUEUE, gang[0]], BUSY, other, gang[1]))
+    tried: list[Shape] = []
+    monkeypatch.setattr(passes, "start_now", lambda shape, *_args, **_options: tried.append(shape))
+    one_free = running(a_view("n2", h100=2), 98, 900.0, h100=1)
+    plan(given([*QUEUE, gang[0]], BUSY, replace(other, slots=2), one_free, now=1.0), first.memory)
+    assert tried == [QUEUE[2].shape]  # not the gang, for which one is too few
 
 
 def test_a_node_that_leaves_takes_its_reservations_along() -> None:
@@ -132,3 +134,32 @@ def test_fair_share_converges() -> None:
         used[chosen.user] += chosen.cost * 5
         used = {user: amount * 0.98 for user, amount in used.items()}
         assert number < 150 or abs(used["anna"] - used["bob"]) < 21
+
+
+@pytest.mark.threat("F33")
+def test_no_step_of_a_pass_is_longer_than_a_look_at_all_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever waits: 300 different requests, gangs and requests of several groups among them."""
+    views = [running(a_view(f"n{n}", slots=16, a100=4), 900 + n, 10.0 * n + 10, a100=3) for n in range(50)]
+    texts = [f"{n % 40 + 1}:[{n % 4 + 1}:a100]" for n in range(100)]
+    texts += [f"[{n % 8 + 1}:cpu,{n % 3 + 1}:a100]" for n in range(100)]
+    texts += [f"[2:a100,{n % 7 + 1}:cpu],{n % 9 + 2}:[{n % 4 + 1}:a100]" for n in range(100)]
+    looks, longest = 0, 0
+    count = FreeCapacity.count
+
+    def counted(self: FreeCapacity, demand: Demand, access: Access) -> int:
+        nonlocal looks
+        looks += 1
+        return count(self, demand, access)
+
+    def measure() -> bool:
+        nonlocal looks, longest
+        longest, looks = max(longest, looks), 0
+        return False
+
+    monkeypatch.setattr(FreeCapacity, "count", counted)
+    jobs = [a_job(number, text, time=600.0 + number) for number, text in enumerate(texts, 1)]
+    made = plan(given(jobs, *views, idle=views), None, measure)
+    measure()  # what comes after the last step
+    assert made.is_complete
+    assert len(made.reservations) == 50
+    assert longest <= 6 * len(views)

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from unittest.mock import patch
 
 from hypothesis import given as assume_given
 from hypothesis import settings
 from hypothesis import strategies as st
 
 from pit_grammar import parse
+from pit_server.scheduler import memory as memories
 from pit_server.scheduler.capacity import Held, NodeView, Share
 from pit_server.scheduler.order import Waiting
 from pit_server.scheduler.placement import ProcessPlacement
@@ -110,16 +112,18 @@ def test_passes_with_a_budget_stop_at_it_and_never_over_allocate(
     queue: list[Waiting], views: list[NodeView], steps: int
 ) -> None:
     memory, left, nodes = None, list(queue), views
-    for now in range(20):
-        clock, asked = _clock(steps)
-        made = plan(given(left, *nodes, now=float(now)), memory, clock)
-        assert len(asked) <= steps
-        _check_nothing_twice(made, nodes)
-        memory = made.memory
-        nodes = [_after(view, made, queue, float(now)) for view in nodes]
-        left = [job for job in left if job.number not in numbers(made)]
-        if made.is_complete:
-            break
+    with patch.object(memories, "CHUNK", 1):  # nodes and jobs that are prepared in one step
+        for now in range(150):
+            clock, asked = _clock(steps)
+            made = plan(given(left, *nodes, idle=views, now=float(now)), memory, clock)
+            assert len(asked) <= steps
+            assert sorted([*numbers(made), *made.reasons]) == [job.number for job in left]
+            _check_nothing_twice(made, nodes)
+            memory = made.memory
+            nodes = [_after(view, made, queue, float(now)) for view in nodes]
+            left = [job for job in left if job.number not in numbers(made)]
+            if made.is_complete:
+                break
     assert made.is_complete
     assert sorted(made.reasons) == [job.number for job in left]
 
