@@ -3,12 +3,15 @@
 from collections.abc import Callable
 
 import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import given as assume_given
+from hypothesis import strategies as st
 from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
 
-from pit_protocol.states import NodeState
+from pit_protocol.states import JobState, NodeState
 from pit_server.context import Head
-from pit_server.db.models import Allocation, Attempt
+from pit_server.db.models import Allocation, Attempt, Job, Process
 from pit_server.scheduler.capacity import Share
 from pit_server.scheduler.passes import JobPlacement
 from pit_server.scheduler.placement import ProcessPlacement
@@ -16,7 +19,7 @@ from pit_server.scheduler.plan import Plan
 from pit_server.services.jobs.processes import plan_commit
 from pit_server.services.nodes import nodes
 from tests.head.jobs.test_lifecycle import held
-from tests.support.clusters.head import NOW, Person, Worker, ended
+from tests.support.clusters.head import NOW, ONE_DATABASE, Person, Worker, ended
 
 
 @pytest.fixture
@@ -163,3 +166,62 @@ def test_an_offline_node_gets_no_new_job_and_its_reason_says_so(
     worker.beat()
     head.scheduling()
     assert anna.job(number)["state"] == "starting"
+
+
+REQUESTS = st.sampled_from(
+    [
+        "[a100]",
+        "[2:a100]",
+        "1-3:[a100]",
+        "2:[h100,2:cpu]",
+        "[gpu,mem]",
+        "2:[1-2:gpu]",
+        "[cpu]@n1",
+        "3:[]",
+        "[]",
+    ]
+)
+
+
+@ONE_DATABASE
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@assume_given(requests=st.lists(REQUESTS, min_size=1, max_size=8), ending=st.integers(0, 3))
+def test_every_plan_can_be_committed(
+    head: Head,
+    a_node: Callable[..., Worker],
+    a_waiting_job: Callable[..., int],
+    requests: list[str],
+    ending: int,
+) -> None:
+    """Jobs come, some of them end, and more start in their place; on the same nodes again and again."""
+    workers = a_node("n0", gpus={"A100": 2}), a_node("n1", gpus={"A100": 1, "H100": 2})
+    for request in requests:
+        a_waiting_job(request)
+    while _plan_and_commit(head):
+        live = [(worker, process) for worker in workers for process in worker.orders()]
+        for worker, process in live[: ending + 1]:
+            worker.beat(ended(process))
+    with head.database.read() as session:
+        waiting = set(session.execute(select(Job.id).where(Job.state == JobState.WAITING)).scalars())
+    assert head.scheduling.reasons.keys() == waiting
+    for worker in workers:
+        worker.beat(*(ended(process) for process in worker.orders()))
+
+
+def _plan_and_commit(head: Head) -> bool:
+    """Make a pass; all that it starts must have been stored. Returns whether that is anything."""
+    head.scheduling()
+    planned = {
+        (job.number, process.node_id, unit)
+        for job in head.scheduling.latest.placements
+        for process in job.processes
+        for unit in (*(unit for _, unit in process.share.units), None)
+    }
+    query = select(Process.job_id, Allocation.node_id, Allocation.unit).join(
+        Allocation, Allocation.process_id == Process.id
+    )
+    with head.database.read() as session:
+        stored = {tuple(row) for row in session.execute(query.where(Allocation.released_at.is_(None)))}
+    stored |= {(job, node, None) for job, node, _ in stored}
+    assert planned <= stored
+    return bool(planned)

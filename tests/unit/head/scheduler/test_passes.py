@@ -8,8 +8,7 @@ import pytest
 from pit_server.scheduler import passes
 from pit_server.scheduler.capacity import FreeCapacity
 from pit_server.scheduler.demand import Access, Demand, Shape
-from pit_server.scheduler.order import Usage
-from pit_server.scheduler.plan import FULL_PASS_S, Given, plan
+from pit_server.scheduler.plan import FULL_PASS_S, plan
 from tests.support.scheduling import a_job, a_view, given, numbers, running
 
 FREE = a_view(a100=4)
@@ -121,19 +120,6 @@ def test_a_reserved_job_whose_node_shrinks_is_reserved_elsewhere() -> None:
     second = plan(given(QUEUE[:1], less, views[1], now=1.0), first.memory)
     third = second if second.is_complete else plan(given(QUEUE[:1], less, views[1], now=1.0), second.memory)
     assert third.reservations[1].nodes == {1}
-
-
-def test_fair_share_converges() -> None:
-    """Two users, one of whom has used more and asks for more at a time, get the same in the long run."""
-    used = {"anna": 500.0, "bob": 0.0}
-    for number in range(200):
-        anna, bob = a_job(1, "[a100]"), a_job(2, "[a100]")
-        queue = {1: anna._replace(user="anna", cost=4.0), 2: bob._replace(user="bob", cost=1.0)}
-        made = plan(Given(queue, (a_view(a100=1),), usage=Usage(used)))
-        chosen = queue[numbers(made)[0]]
-        used[chosen.user] += chosen.cost * 5
-        used = {user: amount * 0.98 for user, amount in used.items()}
-        assert number < 150 or abs(used["anna"] - used["bob"]) < 21
 
 
 @pytest.mark.threat("F33")

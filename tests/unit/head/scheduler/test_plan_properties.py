@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pit_grammar import parse
 from pit_server.scheduler import memory as memories
 from pit_server.scheduler.capacity import Held, NodeView, Share
-from pit_server.scheduler.order import Waiting
+from pit_server.scheduler.order import Usage, Waiting
 from pit_server.scheduler.placement import ProcessPlacement
 from pit_server.scheduler.plan import Plan, plan
 from tests.support.scheduling import a_job, a_view, given, numbers, running
@@ -126,6 +126,23 @@ def test_passes_with_a_budget_stop_at_it_and_never_over_allocate(
                 break
     assert made.is_complete
     assert sorted(made.reasons) == [job.number for job in left]
+
+
+@settings(max_examples=15, deadline=None)
+@assume_given(st.lists(st.tuples(st.floats(0, 500), st.floats(1, 5)), min_size=2, max_size=4))
+def test_fair_share_converges(users: list[tuple[float, float]]) -> None:
+    """Users who have used more and ask for more at a time than others get the same in the long run."""
+    used = {f"user{number}": before for number, (before, _) in enumerate(users)}
+    jobs = [
+        a_job(number, "[a100]")._replace(user=f"user{number - 1}", cost=cost)
+        for number, (_, cost) in enumerate(users, 1)
+    ]
+    for _ in range(300):
+        made = plan(replace(given(jobs, a_view(a100=1)), usage=Usage(used)))
+        started = jobs[numbers(made)[0] - 1]
+        used[started.user] += started.cost
+        used = {user: amount * 0.98 for user, amount in used.items()}
+    assert max(used.values()) - min(used.values()) <= max(cost for _, cost in users) + 2
 
 
 def _clock(steps: int) -> tuple[Callable[[], bool], list[None]]:
