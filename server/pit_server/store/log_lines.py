@@ -1,9 +1,11 @@
 """Bytes of a stream as lines, each as a terminal shows it in the end.
 
-A newline ends a line. A carriage return begins a new version of it; only the last version is shown. So does
-"up" with a newline, which leads back to the same line: nested progress bars write it after each version.
+A newline ends a line. A carriage return begins a new version of it; only the last version is shown. So do
+newlines after "up": nested progress bars go back down to one of their lines in this way. All bars that are
+nested in another share one line, which shows the one written last.
 """
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -11,6 +13,9 @@ MAX_LINE = 16 * 1024  # a longer line is shown in pieces
 LINE_COST = 60  # of a line in an answer, beside its text
 UP = b"\x1b[A"  # the cursor moves to the line above
 _BACK = UP + b"\n"
+_MAX_DOWN = 16  # so many newlines after "up" lead back; bars are not nested deeper
+BEFORE = len(UP) + _MAX_DOWN  # bytes before a newline that say what it is
+_RUN = re.compile(rb"(?:\n{1,%d}(?:\x1b\[A)+)*\n{1,%d}" % (_MAX_DOWN, _MAX_DOWN))
 _CONTROL = bytes(set(range(32)) - set(b"\n\r\t"))  # `\u0000` in JSON
 _CONTROL_COST = 5
 
@@ -71,15 +76,15 @@ def is_plain(data: bytes) -> bool:
 def find_end_before(data: bytes, start: int, stop: int) -> int:
     """Where the last newline between two positions is that ends a line; -1 if there is none."""
     newline = data.rfind(b"\n", start, stop)
-    while newline >= 0 and data.endswith(UP, 0, newline):
+    while newline >= 0 and _leads_back(data, newline):
         newline = data.rfind(b"\n", start, newline)
     return newline
 
 
 def shown(version: bytes) -> bytes:
     """Without what rewrites nothing yet: `90%\\r` still shows `90%`."""
-    stop = len(version.rstrip(b"\r"))
-    while end := next((end for end in (b"\r", UP, _BACK) if version.endswith(end, 0, stop)), b""):
+    stop = len(version)
+    while end := next((end for end in (b"\r", b"\n", UP) if version.endswith(end, 0, stop)), b""):
         stop -= len(end)
     return version[:stop]
 
@@ -87,15 +92,22 @@ def shown(version: bytes) -> bytes:
 def _find_end(data: bytes, start: int) -> int:
     newline = data.find(b"\n", start)
     while newline >= 0 and data.endswith(UP, start, newline):
-        newline = data.find(b"\n", newline + 1)
+        run = _RUN.match(data, newline)
+        newline = data.find(b"\n", run.end() if run else newline + 1)
     return newline
+
+
+def _leads_back(data: bytes, newline: int) -> bool:
+    first = newline
+    while newline - first < _MAX_DOWN - 1 and data.endswith(b"\n", 0, first):
+        first -= 1
+    return data.endswith(UP, 0, first)
 
 
 def _last_version(data: bytes, start: int, end: int) -> Iterator[Span]:
     """The last version of the line in `data[start:end]`, in pieces if it is overlong."""
     stop = start + len(shown(data[start:end]))
-    back = data.rfind(_BACK, start, stop)
-    start = max(data.rfind(b"\r", start, stop) + 1, back + len(_BACK) if back >= 0 else start, start)
+    start = max(data.rfind(b"\r", start, stop) + 1, data.rfind(b"\n", start, stop) + 1, start)
     while end - start > MAX_LINE:
         cut = _between_characters(data, start + MAX_LINE)
         yield Span(start, max(min(cut, stop), start), cut)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from pit_protocol.system.pieces import COMPANION, Piece, Pieces, write_end
 from pit_server import cancellation
 from pit_server.store.data_root import DataRoot
-from pit_server.store.log_lines import MAX_LINE, UP, cost_of, find_end_before, is_plain, shown, split
+from pit_server.store.log_lines import BEFORE, MAX_LINE, cost_of, find_end_before, is_plain, shown, split
 from pit_server.store.log_times import Clock, Stamp, TimesFile
 
 BLOCK = 256 * 1024
@@ -190,7 +190,7 @@ class LogStream:
             cancellation.check()
             step = min(BLOCK, position - first)
             position -= step
-            lead = min(len(UP), position - start)
+            lead = min(BEFORE, position - start)
             block = self.pread(position - lead, lead + step)
             # The newline at the end begins no line.
             index = find_end_before(block, lead, len(block) - (position + step == end))

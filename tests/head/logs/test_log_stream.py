@@ -93,6 +93,27 @@ def test_a_nested_progress_bar_is_one_line_that_is_rewritten(stream: LogStream) 
     assert portion.unfinished.text == b"step 7"
 
 
+def test_three_nested_progress_bars_rewrite_one_line_below_the_first(stream: LogStream) -> None:
+    up = b"\x1b[A"
+    stream.append(b"\repoch 0", 10.0)
+    for batch in (b"1", b"2"):
+        stream.append(b"\n\rbatch " + batch + up, 10.0)
+        for step in (b"1", b"2"):
+            stream.append(b"\n\n\rstep " + step + up + up, 10.0)
+            portion = stream.read(0, 1 << 20, is_final=False)
+            assert (
+                [line.text for line in portion.lines],
+                portion.unfinished and portion.unfinished.text,
+            ) == (
+                [b"epoch 0"],
+                b"step " + step,
+            )
+        stream.append(b"\n\n\r      " + up + up, 10.0)
+    stream.append(b"\n\r       " + up + b"\repoch 1\ndone\n", 10.0)
+    assert texts(stream) == [b"epoch 0", b"epoch 1", b"done"]
+    assert texts(stream, stream.tail_offset(2)) == [b"epoch 1", b"done"]
+
+
 def test_the_unfinished_line_is_known_and_reading_continues_at_its_last_version(stream: LogStream) -> None:
     stream.append(b"one\n10%\r5", 10.0)
     stream.append(b"0%\r", 20.0)
@@ -214,7 +235,7 @@ def test_reading_in_any_steps_returns_every_line_once(
         stream.append(chunk, float(index))
     whole = b"".join(chunks)
     # A model: what leads back to the same line is a return that ends no line.
-    simple = whole.replace(b"\x1b[A\n", b"\r")
+    simple = re.sub(rb"\x1b\[A\n{1,16}", b"\r", whole)
     written = simple.removesuffix(b"\n").split(b"\n") if simple else []
     expected = [re.sub(rb"(\r|\x1b\[A)+$", b"", line).rpartition(b"\r")[2] for line in written]
     found, offset = [], 0
