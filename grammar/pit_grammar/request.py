@@ -129,6 +129,14 @@ class ProcessGroup:
     def _units_of(self, kind: str) -> int | None:
         return next((need.low for need in self.needs if need.kind == kind), None)
 
+    def lowest(self) -> "ProcessGroup":
+        """The same group at its minimum."""
+        needs = (
+            need if isinstance(need.count, Decimal) else replace(need, count=Count(need.low, need.low))
+            for need in self.needs
+        )
+        return replace(self, count=Count(self.count.low, self.count.low), needs=tuple(needs))
+
     def __str__(self) -> str:
         process = f"[{','.join(map(str, self.needs))}]{self.placement or ''}"
         return _with_count(str(self.count), process)
@@ -171,6 +179,10 @@ class Request:
     def with_defaults(self, defaults: tuple[Need, ...]) -> "Request":
         """The same request with these needs for each process that names none of their kinds."""
         return Request(tuple(group.with_defaults(defaults) for group in self.groups)) if defaults else self
+
+    def lowest(self) -> "Request":
+        """The same request at its minimum, not elastic."""
+        return Request(tuple(group.lowest() for group in self.groups))
 
     def __str__(self) -> str:
         return ",".join(map(str, self.groups))

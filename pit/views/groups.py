@@ -32,7 +32,8 @@ def show_group(head: Head, name: str, as_json: bool) -> None:
     else:
         pairs = zip(("Group name", "Title", "Members", "Nodes"), _row(group), strict=True)
         quota = [] if isinstance(group.quota, UnsetType) else [("Quota", sanitize(group.quota or "-"))]
-        output.show(records([*pairs, *quota]))
+        limits = [("Limits", sanitize(line)) for line in group.limits or ()]
+        output.show(records([*pairs, *quota, *limits]))
 
 
 def _row(group: Group) -> tuple[str, ...]:

@@ -54,6 +54,8 @@ def show_me(head: Head, as_json: bool) -> None:
 
 def user_text(user: User) -> str:
     pairs = [(label, _text(user, name)) for name, label in LABELS.items() if getattr(user, name) is not UNSET]
+    if isinstance(user.limits, list):
+        pairs += [("Limits", sanitize(line)) for line in user.limits]
     if isinstance(user.jobs, dict):
         pairs.append(("Jobs", jobs_text(user.jobs) or "-"))
     created = [("Since", local_time(user.created_at))] if isinstance(user.created_at, float) else []

@@ -39,6 +39,10 @@ BOUNDS = {
     "user_requests_per_s": (1, 1_000_000),
     "user_waiting_jobs": (1, 1_000_000_000),
     "max_dependencies": (0, 100_000),
+    "user_running_jobs": (0, 1_000_000_000),
+    "user_gpus": (0, 1_000_000_000),
+    "user_job_gpus": (0, 1_000_000_000),
+    "user_gpu_hours": (0, 1_000_000_000),
     "request_timeout_s": (1.0, 86_400.0),
     "prepare_parallel": (1, 1_000),
     "proxies": (0, 10),
@@ -94,6 +98,10 @@ class Settings:
     user_transfers: int = 16  # file transfers of one user at a time
     user_requests_per_s: int = 1000
     user_waiting_jobs: int = 20_000  # that have not started yet
+    user_running_jobs: int = 0  # at once; 0: no limit, as for the next three
+    user_gpus: int = 0  # of one user at once
+    user_job_gpus: int = 0  # of one job
+    user_gpu_hours: int = 0  # of one user in seven days
     max_dependencies: int = 1000  # jobs that one job may wait for
     request_timeout_s: float = 300.0  # a request that computes without sending anything ends after that
     git_protocols: str = "https,ssh"  # what the head fetches from

@@ -56,6 +56,13 @@ class User(Answer, frozen=True):
     quota: str | UnsetType = UNSET
     share_group: str | UnsetType = UNSET  # that is charged for the user's jobs
     max_priority: str | UnsetType = UNSET  # that the user may give their jobs
+    max_running: str | UnsetType = UNSET  # limits that an admin has set; empty: the default
+    max_waiting: str | UnsetType = UNSET
+    max_gpus: str | UnsetType = UNSET
+    max_job_gpus: str | UnsetType = UNSET
+    max_time: str | UnsetType = UNSET
+    max_gpu_hours: str | UnsetType = UNSET
+    limits: list[str] | UnsetType = UNSET  # all that apply, with what is used of them
     created_at: Float | UnsetType = UNSET
     jobs: dict[str, list[Int]] | UnsetType = UNSET  # if not active: those that are held, running, stopping
 
@@ -73,6 +80,13 @@ class Group(Answer, frozen=True):
     members: list[str] | UnsetType = UNSET
     gid: Int | UnsetType = UNSET
     quota: str | UnsetType = UNSET
+    max_running: str | UnsetType = UNSET  # limits that an admin has set
+    max_waiting: str | UnsetType = UNSET
+    max_gpus: str | UnsetType = UNSET
+    max_job_gpus: str | UnsetType = UNSET
+    max_time: str | UnsetType = UNSET
+    max_gpu_hours: str | UnsetType = UNSET
+    limits: list[str] | UnsetType = UNSET  # all that apply, with what is used of them
 
 
 class GroupList(Answer, frozen=True):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from pit_server.scheduler.capacity import NodeView
 from pit_server.scheduler.earliest import Reservation
+from pit_server.scheduler.limits import Limits
 from pit_server.scheduler.memory import Memory
 from pit_server.scheduler.order import Factors, Usage, Waiting
 from pit_server.scheduler.passes import JobPlacement, Pass
@@ -28,6 +29,7 @@ class Given:
     usage: Usage = field(default_factory=Usage)
     now: float = 0.0
     reservations: int = RESERVATIONS  # that a pass makes at most
+    limits: Limits = field(default_factory=Limits)  # of users and groups
 
 
 @dataclass(frozen=True)
@@ -53,12 +55,15 @@ def plan(given: Given, memory: Memory | None = None, is_over: Callable[[], bool]
         if is_over():
             break
     work.end()
+    placements, over_limits = given.limits.admit(work.placements)
+    started = {placement.number for placement in work.placements}
     return Plan(
-        placements=tuple(work.placements),
-        reasons=memory.list_reasons(given.queue, {placement.number for placement in work.placements}),
+        placements=placements,
+        reasons=memory.list_reasons(given.queue, started) | over_limits,
         reservations=dict(memory.reservations),
         factors=memory.list_factors(),
         as_of=memory.list_outdated(),
-        is_complete=memory.is_complete,
+        # Those over a limit take no part in the next pass, if this one has used it up.
+        is_complete=memory.is_complete and not (over_limits and placements),
         memory=memory,
     )

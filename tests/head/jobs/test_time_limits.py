@@ -74,8 +74,11 @@ class TestSettings:
         assert anna.job(anna.submit(time="2h"))["options"]["time"] == "2h"
         answer = anna.post("/jobs", json=a_submission(time="3h"))
         assert answer.status_code == 422
-        assert answer.json["message"] == "a time limit of 3h is more than this cluster allows"
-        assert answer.json["hint"] == "the longest is 2h (`max_time` of the head)"
+        assert (
+            answer.json["message"]
+            == "a time limit of 3h is more than user anna may give a job, 2h (max_time)"
+        )
+        assert answer.json["hint"] == "an admin can change it: `pit set user:anna max_time=…`"
 
     @ONE_DATABASE
     def test_the_default_is_not_above_the_maximum(self, home: Path) -> None:

@@ -3,14 +3,18 @@
 import time
 
 from flask import Blueprint
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from pit_protocol.answers.users import Group, GroupList, Removed
 from pit_server.api.http.audited import audited, describe_values
 from pit_server.api.http.context import given_properties, head
 from pit_server.api.http.guard import Role, allow, caller
-from pit_server.services.files import removed, trash, unix_ids
+from pit_server.services.files import removed, trash
 from pit_server.services.properties import read_all
+from pit_server.services.scheduling import limits
 from pit_server.services.users import groups
+from pit_server.services.users.limits import Accounts
 
 blueprint = Blueprint("groups", __name__, url_prefix="/groups")
 
@@ -33,8 +37,7 @@ def show(name: str) -> Group:
 def add(name: str) -> tuple[Group, int]:
     values = read_all("group", groups.PROPERTIES, given_properties(), is_new=True)
     with audited("add", f"group:{name}", describe_values(values)) as session:
-        columns = {groups.COLUMNS.get(prop, prop): value for _, prop, value in values}
-        groups.add(session, name, {**columns, "created_at": time.time()})
+        groups.set_properties(session, groups.add(session, name, {"created_at": time.time()}), values)
         removed.finish_moves(session, head().data)
         head().data.make_group(name)
     return _record(name), 201
@@ -45,12 +48,7 @@ def add(name: str) -> tuple[Group, int]:
 def change(name: str) -> Group:
     values = read_all("group", groups.PROPERTIES, given_properties())
     with audited("set", f"group:{name}", describe_values(values)) as session:
-        group = groups.find(session, name, lock=True)
-        for _, prop, value in values:
-            if prop == "gid":
-                unix_ids.check_free(session, value, group_id=group.id)
-            setattr(group, groups.COLUMNS.get(prop, prop), value)
-        session.flush()
+        groups.set_properties(session, groups.find(session, name, lock=True), values)
     return _record(name)
 
 
@@ -67,4 +65,9 @@ def remove(name: str) -> Removed:
 
 def _record(name: str) -> Group:
     with head().database.read() as session:
-        return groups.records(session, caller(), groups.find(session, name).name)[0]
+        group = groups.find(session, name)
+        record = groups.records(session, caller(), group.name)[0]
+        if record.max_gpus is UNSET:
+            return record
+        mine = Accounts(session, head().settings).of_group(group.id)
+        return replace(record, limits=limits.describe(session, mine, now=time.time()))

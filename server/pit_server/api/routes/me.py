@@ -6,6 +6,7 @@ from pit_protocol import __version__
 from pit_protocol.answers.users import About, User
 from pit_server.api.http.context import head
 from pit_server.api.http.guard import Role, allow, caller
+from pit_server.api.routes.users import with_limits
 from pit_server.services.users import accounts
 from pit_server.services.users.registration import needs_setup
 
@@ -30,4 +31,5 @@ def about() -> About:
 @allow(Role.USER)
 def me() -> User:
     with head().database.read() as session:
-        return accounts.records(session, caller(), caller().name)[0]
+        record = accounts.records(session, caller(), caller().name)[0]
+        return with_limits(session, record, caller().user_id or 0)

@@ -4,6 +4,9 @@ import time
 from typing import Any
 
 from flask import Blueprint
+from msgspec import UNSET
+from msgspec.structs import replace
+from sqlalchemy.orm import Session
 
 from pit_protocol.answers.users import Removed, User, UserList
 from pit_server.api.http.audited import audited, describe_values
@@ -11,7 +14,9 @@ from pit_server.api.http.context import address, given_properties, head
 from pit_server.api.http.guard import Role, allow, caller
 from pit_server.services.files import removed, trash
 from pit_server.services.properties import Property, read_all
+from pit_server.services.scheduling import limits
 from pit_server.services.users import accounts, groups, permissions
+from pit_server.services.users.limits import Accounts
 from pit_server.services.users.permissions import Action
 
 blueprint = Blueprint("users", __name__, url_prefix="/users")
@@ -87,7 +92,16 @@ def leave(name: str, group: str) -> User:
 
 def _record(name: str) -> User:
     with head().database.read() as session:
-        return accounts.records(session, caller(), accounts.find(session, caller(), name).name)[0]
+        user = accounts.find(session, caller(), name)
+        return with_limits(session, accounts.records(session, caller(), user.name)[0], user.id)
+
+
+def with_limits(session: Session, record: User, user_id: int) -> User:
+    """The record with all limits that apply, if the caller may see the account."""
+    if record.max_gpus is UNSET:
+        return record
+    mine = Accounts(session, head().settings).of_user(user_id)
+    return replace(record, limits=limits.describe(session, mine, now=time.time()))
 
 
 def _named(name: str) -> str:

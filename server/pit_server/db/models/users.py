@@ -1,5 +1,7 @@
 """Tables of users, groups and their secrets."""
 
+from typing import Any
+
 from sqlalchemy import CheckConstraint, ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -23,6 +25,7 @@ class User(Base):
     quota_mib: Mapped[int | None]  # of the home; None: no limit
     share_group_id: Mapped[int | None]  # group that is charged for what the user's jobs use
     max_priority: Mapped[str] = mapped_column(default="normal")  # that they may give their jobs
+    limits: Mapped[dict[str, Any]] = mapped_column(default=dict)  # that an admin has set, by name
 
 
 class Group(Base):
@@ -36,6 +39,7 @@ class Group(Base):
     created_at: Mapped[float]
     gid: Mapped[int | None]  # like a user's uid
     quota_mib: Mapped[int | None]  # of its directory
+    limits: Mapped[dict[str, Any]] = mapped_column(default=dict)  # of its members together
 
 
 class Membership(Base):

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from msgspec.structs import replace
-from sqlalchemy import func, insert, literal, select
+from sqlalchemy import insert, literal, select
 from sqlalchemy.orm import Session
 
 from pit_grammar import Request, RequestError, parse
@@ -23,11 +23,12 @@ from pit_server.scheduler.explain import refusal_reason
 from pit_server.services.jobs import dependencies, images, jobs, time_limits, user_variables
 from pit_server.services.jobs.processes import runtimes
 from pit_server.services.nodes.aliases import KindNames
+from pit_server.services.scheduling.limits import count_gpus
 from pit_server.services.scheduling.nodes import idle_nodes
 from pit_server.services.scheduling.queue import default_needs
 from pit_server.services.snapshots import remote_check
 from pit_server.services.snapshots.origins import Origin
-from pit_server.services.users import access, shares
+from pit_server.services.users import access, limits, shares
 from pit_server.services.users.tokens import Caller
 from pit_server.services.validation import check_text
 from pit_server.settings import Settings
@@ -78,12 +79,14 @@ def accept_submission(
                 status=422,
             )
         return known.id, False
-    _check_waiting(session, caller.user_id, settings.user_waiting_jobs)
+    accounts = limits.Accounts(session, settings).of_user(caller.user_id)
+    limits.check_waiting(session, accounts)
     continued = None
     if submission.options.continues is not None:
         continued = _find_continued(session, caller, submission.options)
     options = submission.options
-    options = time_limits.resolve(options, settings, now=now)
+    options = time_limits.resolve(options, settings, accounts, now=now)
+    limits.check_job(accounts, count_gpus(request), time_limits.limit_s(to_json(options)))
     runtime = runtimes.resolve(options, continued.options if continued else None, settings.default_runtime)
     priority = shares.resolve_priority(session, caller, options.priority)
     submission = replace(submission, options=replace(options, runtime=runtime, priority=priority))
@@ -167,21 +170,6 @@ def _check_possible(session: Session, user_id: int, request: Request, options: J
         for name in request.kinds & meanings.keys():  # use the names from the request
             reason = re.sub(rf"\b{re.escape(meanings[name])}\b", name, reason)
         raise Problem("cannot_be_fulfilled", reason, "`pit show nodes` lists what exists", status=422)
-
-
-def _check_waiting(session: Session, user_id: int, most: int) -> None:
-    """Refuse a job of a user who has too many that have not started."""
-    waiting = select(Job.id).where(
-        Job.user_id == user_id, Job.state.in_((JobState.PREPARING, JobState.WAITING))
-    )
-    found = session.execute(select(func.count()).select_from(waiting.limit(most).subquery())).scalar_one()
-    if found >= most:
-        raise Problem(
-            "too_many_jobs",
-            f"you have {found:,} jobs that have not started, and may have {most:,}",
-            "submit again when some have started, or `pit stop` some",
-            status=429,
-        )
 
 
 def _find_continued(session: Session, caller: Caller, options: JobOptions) -> Job:

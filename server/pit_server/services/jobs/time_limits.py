@@ -1,6 +1,6 @@
 """Time limits of jobs: which one a new job gets, who may change it, and when a running job ends by it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any
 
@@ -17,6 +17,7 @@ from pit_protocol.states import JobState
 from pit_server.db.database import AnyRow, change_orders, notify_after_commit
 from pit_server.db.models import IS_LIVE, Job, Process
 from pit_server.services.jobs import lifecycle
+from pit_server.services.users.limits import Account, Accounts, longest_s
 from pit_server.services.users.tokens import Caller
 from pit_server.settings import Settings
 from pit_server.wakeups import SCHEDULER, job_topic
@@ -24,7 +25,9 @@ from pit_server.wakeups import SCHEDULER, job_topic
 CLOCK_SKEW_S = 60.0  # the clock of a client may be so much behind
 
 
-def resolve(options: JobOptions, settings: Settings, *, now: float) -> JobOptions:
+def resolve(
+    options: JobOptions, settings: Settings, accounts: Sequence[Account], *, now: float
+) -> JobOptions:
     """Give a new job its time limit; refuse one that is too long, and a begin in the past."""
     if options.begin is not None and parse_moment(options.begin) < now - CLOCK_SKEW_S:
         raise Problem(
@@ -33,9 +36,12 @@ def resolve(options: JobOptions, settings: Settings, *, now: float) -> JobOption
             "leave it out to start as soon as possible",
             status=422,
         )
-    options = replace(options, time=options.time or settings.default_time or settings.max_time or None)
-    if options.time is not None:
-        _check_longest(parse_duration(options.time), settings)
+    most_s, _ = longest_s(accounts)
+    if options.time is None:
+        least = min(settings.seconds("default_time") or inf, most_s)
+        options = replace(options, time=render_duration(least) if least < inf else None)
+    else:
+        _check_longest(parse_duration(options.time), accounts)
     check_time(options)
     return options
 
@@ -108,7 +114,7 @@ def change(session: Session, caller: Caller, number: int, text: str | None, sett
             status=403,
         )
     if new > old and not caller.is_admin:
-        _check_longest(new, settings)
+        _check_longest(new, Accounts(session, settings).of_user(job.user_id))
     job.options = {**job.options, "time": text}
     check_time(JobOptions(time=text, signal=job.options.get("signal")))
     session.flush()
@@ -118,13 +124,13 @@ def change(session: Session, caller: Caller, number: int, text: str | None, sett
     notify_after_commit(session, SCHEDULER, job_topic(number))
 
 
-def _check_longest(seconds: float, settings: Settings) -> None:
-    most = settings.seconds("max_time")
-    if most is not None and seconds > most:
+def _check_longest(seconds: float, accounts: Sequence[Account]) -> None:
+    most, by = longest_s(accounts)
+    if by and seconds > most:
         what = "no time limit" if seconds == inf else f"a time limit of {render_duration(seconds)}"
         raise Problem(
             "time_too_long",
-            f"{what} is more than this cluster allows",
-            f"the longest is {settings.max_time} (`max_time` of the head)",
+            f"{what} is more than {by} may give a job, {render_duration(most)} (max_time)",
+            by.hint("max_time"),
             status=422,
         )

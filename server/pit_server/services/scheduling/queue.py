@@ -18,23 +18,30 @@ from pit_server.scheduler.capacity import NodeView
 from pit_server.scheduler.demand import PACK, SPREAD, Access, Shape
 from pit_server.scheduler.explain import can_avoid
 from pit_server.scheduler.kinds import CPU, MEMORY
+from pit_server.scheduler.limits import Limits
 from pit_server.scheduler.order import Usage, Waiting
 from pit_server.scheduler.plan import FULL_PASS_S, Given
 from pit_server.services.jobs import requeue, time_limits
 from pit_server.services.jobs.processes import runtimes
 from pit_server.services.nodes.aliases import KindNames
-from pit_server.services.scheduling import holds, run_times
+from pit_server.services.scheduling import holds, limits, run_times
 from pit_server.services.scheduling.fair_share import FairShare
 from pit_server.services.scheduling.holds import Hold
 from pit_server.services.scheduling.nodes import free_nodes, idle_nodes
 from pit_server.services.scheduling.run_times import RunTimes
 from pit_server.services.users.access import ResourceAccess
+from pit_server.services.users.limits import Accounts
 from pit_server.settings import Settings
 
 _parse = lru_cache(maxsize=4096)(parse)
 HOUR_S = 3600.0
 PRIORITY_OF = {name: value for value, name in enumerate(PRIORITIES, -1)}  # normal: 0
 ShapeKey = tuple[str, Access, float, str, tuple[str, ...]]
+
+
+@lru_cache(maxsize=4096)
+def _lowest(text: str) -> str:
+    return str(_parse(text).lowest())
 
 
 @dataclass(frozen=True)
@@ -79,29 +86,37 @@ class QueueReader:
             self._usage = self._fair_share.usage(session, now)
             self._run_times = run_times.learn(session, self._settings.planned_hours * HOUR_S)
             self._refreshed_at = now
+        limited, allowed = limits.find(session, Accounts(session, self._settings), rows, _parse, now=now)
+        held |= limited
+        rows = [row for row in rows if row.id not in limited]
         idle = idle_nodes(session)
         given = Given(
-            self._queue(session, rows, idle),
+            self._queue(session, rows, idle, allowed),
             free_nodes(session, self._run_times, now=now),
             idle,
             self._usage,
             now,
             self._settings.reservations,
+            allowed,
         )
         return SchedulingInput(given, held)
 
-    def _queue(self, session: Session, rows: list[AnyRow], idle: list[NodeView]) -> dict[int, Waiting]:
+    def _queue(
+        self, session: Session, rows: list[AnyRow], idle: list[NodeView], allowed: Limits
+    ) -> dict[int, Waiting]:
         kinds, resources = KindNames(session).kinds(), ResourceAccess(session)
         failed = requeue.failed_nodes(session, [row.id for row in rows if row.attempt > 1])
-        weights = self._renew_requests({row.request for row in rows}, kinds)
+        # What an elastic job takes beyond its minimum could be over a limit.
+        texts = {row.id: _lowest(row.request) if row.id in allowed.accounts else row.request for row in rows}
+        weights = self._renew_requests(set(texts.values()), kinds)
         known, self._shapes = self._shapes, {}
         queue = {}
         for row in rows:
-            request = self._requests[row.request]
+            request = self._requests[texts[row.id]]
             access = resources.access_of(row.user_id, runtimes.needed(row.options))
             access, avoided = _avoid(request, access, failed.get(row.id), idle)
             planned_s = self._run_times.planned(row.user_id, row.title, time_limits.limit_s(row.options))
-            key = row.request, access, planned_s, self._mode(row.options), avoided
+            key = texts[row.id], access, planned_s, self._mode(row.options), avoided
             shape = self._shapes.get(key) or known.get(key)
             if shape is None or shape.request is not request:
                 shape = Shape(request, *key[1:])
@@ -112,7 +127,7 @@ class QueueReader:
                 row.name,
                 row.group_name or "",
                 PRIORITY_OF.get(row.options.get("priority") or "normal", 0),
-                weights[row.request] * planned_s,
+                weights[texts[row.id]] * planned_s,
             )
         return queue
 

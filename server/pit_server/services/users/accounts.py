@@ -27,7 +27,7 @@ from pit_server.services.properties import (
     read_yes_no,
     size_text,
 )
-from pit_server.services.users import deactivation, groups, permissions, secrets, shares, tokens
+from pit_server.services.users import deactivation, groups, limits, permissions, secrets, shares, tokens
 from pit_server.services.users.permissions import Action, Relation
 from pit_server.services.users.tokens import Caller
 from pit_server.wakeups import SCHEDULER, STATUS
@@ -46,6 +46,7 @@ PROPERTIES = (
     Property("quota", read_size_mib, Action.GOVERN_ACCOUNT),
     Property("share_group", read_text, Action.GOVERN_ACCOUNT),
     Property("max_priority", shares.read_priority, Action.GOVERN_ACCOUNT),
+    *limits.USER_PROPERTIES,
     Property(secrets.PREFIX, secrets.read, Action.CHANGE_ACCOUNT),
 )
 COLUMNS = {
@@ -127,6 +128,8 @@ def set_properties(
             _set_autoshare(session, user, value)
         elif name == "share_group":
             user.share_group_id = shares.find_group(session, user, value)
+        elif name in limits.NAMES:
+            limits.put(user, name, value)
         elif name.startswith(secrets.PREFIX):
             secrets.put(session, home, user.id, name.lower(), value)
         elif name != "jobs":
@@ -217,6 +220,7 @@ def records(session: Session, caller: Caller, name: str | None = None) -> list[a
                 quota=size_text(user.quota_mib),
                 share_group=charged.get(user.id, ""),
                 max_priority=user.max_priority,
+                **limits.texts(user.limits),
                 created_at=user.created_at,
                 jobs=UNSET if user.is_active else deactivation.list_jobs(session, user),
             )

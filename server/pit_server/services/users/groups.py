@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from typing import Any
 
 from msgspec.structs import replace
@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from pit_protocol.answers import users as answers
 from pit_protocol.problem import Problem
+from pit_server.db.database import notify_after_commit
 from pit_server.db.models import (
     Discard,
     Group,
@@ -25,17 +26,19 @@ from pit_server.db.models import (
 from pit_server.services import cluster, names
 from pit_server.services.files import unix_ids
 from pit_server.services.properties import Property, read_size_mib, read_text, size_text
-from pit_server.services.users import permissions
+from pit_server.services.users import limits, permissions
 from pit_server.services.users.permissions import Action, Relation
 from pit_server.services.users.tokens import Caller
+from pit_server.wakeups import SCHEDULER, STATUS
 
 PROPERTIES = (
     Property("title", read_text),
     Property("gid", unix_ids.read_number),
     Property("quota", read_size_mib),
+    *limits.GROUP_PROPERTIES,
 )
 COLUMNS = {"quota": "quota_mib"}
-RECORDED = ("id", "title", "created_at", "gid", "quota_mib")  # of a group in the trash
+RECORDED = ("id", "title", "created_at", "gid", "quota_mib", "limits")  # of a group in the trash
 
 
 def variable_of(group: str) -> str:
@@ -62,6 +65,18 @@ def add(session: Session, name: str, values: dict[str, Any]) -> Group:
     session.add(group)
     session.flush()
     return group
+
+
+def set_properties(session: Session, group: Group, values: Sequence[tuple[Property, str, Any]]) -> None:
+    for _, name, value in values:
+        if name in limits.NAMES:
+            limits.put(group, name, value)
+            continue
+        if name == "gid":
+            unix_ids.check_free(session, value, group_id=group.id)
+        setattr(group, COLUMNS.get(name, name), value)
+    session.flush()
+    notify_after_commit(session, SCHEDULER, STATUS)  # jobs that are over a limit may start
 
 
 def find(session: Session, name: str, *, lock: bool = False) -> Group:
@@ -106,7 +121,7 @@ def remove(session: Session, name: str) -> dict[str, Any]:
 
 def restore(session: Session, name: str, record: dict[str, Any]) -> None:
     """Undo a removal; a Problem if there is another group of the name or with its number by now."""
-    group = add(session, name, {column: record[column] for column in RECORDED})
+    group = add(session, name, {column: record[column] for column in RECORDED if column in record})
     if record["jobs"]:
         rows = [{"job_id": number, "group_id": group.id} for number in record["jobs"]]
         session.execute(insert(JobGroup), rows)
@@ -180,7 +195,9 @@ def records(session: Session, caller: Caller, name: str | None = None) -> list[a
         if permissions.allows(Action.SEE_GROUP, relations):
             gid = unix_ids.gid_of(group.id, group.gid)
             quota = size_text(group.quota_mib)
-            record = replace(record, members=members[group.id], gid=gid, quota=quota)
+            record = replace(
+                record, members=members[group.id], gid=gid, quota=quota, **limits.texts(group.limits)
+            )
         result.append(record)
     return result
 
