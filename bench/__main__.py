@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from bench import containers, crowd, data, latency, queue, scheduler, snapshots, start, throughput
+from bench import containers, crowd, data, lab, latency, queue, scheduler, snapshots, start, throughput
 from bench.sizes import SMOKE, Sizes
 from bench.table import Row, render
 from tests.support.clusters.local import Cluster, Project, running
@@ -49,6 +49,7 @@ MEASUREMENTS: dict[str, Measure] = {
     "scheduler": scheduler.measure,
     "queue": partial(_on_cluster, queue.measure),
     "crowd": partial(_on_cluster, crowd.measure),
+    "lab": partial(_on_cluster, lab.measure),
     "snapshots": partial(_on_cluster, snapshots.measure),
     "containers": containers.measure,
     "data": data.measure,

@@ -5,30 +5,23 @@ import http.client
 import json
 import multiprocessing
 import os
-import resource
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from multiprocessing.synchronize import Event
-from pathlib import Path
-from urllib.parse import urlsplit
 
 from bench.crowd_client import Place, exchange, open_idle
+from bench.crowd_setup import Probe, admit, find_place, raise_limit
 from bench.sizes import Sizes
 from bench.submitting import connect, snapshot, submit
-from bench.table import Row, percentile, seconds, time_row
+from bench.table import Row, seconds
 from pit_protocol import API_PREFIX
 from pit_protocol.messages.beat import BEAT_TYPE, Beat, Hello, Inventory, pack_beat
 from pit_protocol.version_check import HEADERS
 from pit_protocol.wire import encode
-from pit_server.db.database import Database
-from pit_server.services.nodes import nodes
-from pit_server.services.users import accounts, tokens
-from pit_server.wakeups import Wakeups
 from tests.support.clusters.local import Cluster, eventually
 
-GOAL_S = 0.1
 FOLLOWERS_PER_USER = 50  # `user_held`
 ADDRESSES = 20  # of those who guess passwords
 PROBES_PER_S = 20
@@ -36,12 +29,14 @@ ARRIVE_S = 0.02  # between two of the crowd, which keep that distance when they 
 
 
 def measure(cluster: Cluster, sizes: Sizes) -> list[Row]:
-    _raise_limit()
+    raise_limit()
     with connect(cluster) as head:
         number = submit(head, snapshot(cluster, head), "sleep 600").number
         eventually(lambda: head.job(number).state == "running")
-        beats, followers = _admit(cluster, sizes)
-        place = _place(head.connection.url)
+        users = -(-sizes.followers // FOLLOWERS_PER_USER)
+        beats, users_tokens = admit(cluster, sizes.held_beats, users, admins=True)
+        followers = [token for token in users_tokens for _ in range(FOLLOWERS_PER_USER)][: sizes.followers]
+        place = find_place(head.connection.url)
         with _crowd(place, beats, followers, number) as is_there:
             eventually(is_there, within_s=600)
             time.sleep(sizes.crowd_settle_s)
@@ -59,29 +54,12 @@ def measure(cluster: Cluster, sizes: Sizes) -> list[Row]:
     if not refused <= {401, 429, 503}:
         raise RuntimeError(f"guessed passwords were answered with {sorted(refused)}")
     name = f"{len(beats):,} beats, {len(followers):,} followers"
-    return [*_rows(name, held), *_rows(f"{name}, attacked", attacked)]
+    return [*held.rows(name), *attacked.rows(f"{name}, attacked")]
 
 
-class Probed:
-    """The times of short requests, and what the head used meanwhile."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.times: list[float] = []
-        self._pids = _family(cluster.pid("head"))
-        self._cpu, self.began = self._cpu_s(), time.monotonic()
-
-    def finish(self) -> None:
-        self.cores = (self._cpu_s() - self._cpu) / (time.monotonic() - self.began)
-        self.mib = sum(_resident(pid) for pid in self._pids) / 1024
-
-    def _cpu_s(self) -> float:
-        fields = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in self._pids]
-        return sum(int(line[11]) + int(line[12]) for line in fields) / os.sysconf("SC_CLK_TCK")
-
-
-def _probe(cluster: Cluster, place: Place, token: str, count: int) -> Probed:
+def _probe(cluster: Cluster, place: Place, token: str, count: int) -> Probe:
     """Ask for something short at a steady rate."""
-    probed = Probed(cluster)
+    probed = Probe(cluster)
     connection = http.client.HTTPConnection(*place, timeout=120)
     headers = {"Authorization": f"Bearer {token}", **HEADERS}
     for index in range(count):
@@ -98,31 +76,6 @@ def _probe(cluster: Cluster, place: Place, token: str, count: int) -> Probed:
     connection.close()
     probed.finish()
     return probed
-
-
-def _rows(name: str, probed: Probed) -> list[Row]:
-    return [
-        time_row(f"short request, {name}, p50", percentile(probed.times, 0.5), GOAL_S),
-        time_row(f"short request, {name}, p99", percentile(probed.times, 0.99), GOAL_S),
-        Row(f"head's memory and cores, {name}", f"{probed.mib:.0f} MiB, {probed.cores:.2f}"),
-    ]
-
-
-def _admit(cluster: Cluster, sizes: Sizes) -> tuple[list[str], list[str]]:
-    """The tokens of new nodes, and one for each follower; written directly to the database."""
-    database = Database(f"sqlite:///{cluster.home / 'head' / 'pit.db'}", Wakeups())
-    now = time.time()
-    beats, followers = [], []
-    with database.write() as session:
-        for index in range(sizes.held_beats):
-            node = nodes.add(session, f"crowd{index}", now=now)
-            beats.append(tokens.issue(session, node_id=node.id, now=now, expires_at=None)[1])
-        for index in range(-(-sizes.followers // FOLLOWERS_PER_USER)):
-            user = accounts.add(session, f"crowd{index}", is_admin=True, now=now)
-            token = tokens.issue(session, user_id=user.id, now=now, expires_at=None)[1]
-            followers += [token] * FOLLOWERS_PER_USER
-    database.dispose()
-    return beats, followers[: sizes.followers]
 
 
 @contextmanager
@@ -154,7 +107,7 @@ def _run_crowd(
     number: int,
     is_complete: Event,
 ) -> None:
-    _raise_limit()
+    raise_limit()
 
     async def run() -> None:
         left = [len(beats) + len(followers)]
@@ -216,24 +169,3 @@ def _guess(place: Place, index: int) -> int:
         return connection.getresponse().status
     finally:
         connection.close()
-
-
-def _place(url: str) -> Place:
-    parts = urlsplit(url)
-    return parts.hostname or "", parts.port or 0
-
-
-def _family(pid: int) -> list[int]:
-    """A process and its children."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *(int(child) for child in children)]
-
-
-def _resident(pid: int) -> int:
-    """KiB."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
-
-
-def _raise_limit() -> None:
-    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)

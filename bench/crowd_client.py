@@ -38,7 +38,7 @@ async def exchange(place: Place, token: str) -> AsyncIterator[Ask]:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
         size = int(head.partition("\r\ncontent-length:")[2].partition("\r\n")[0])
         answer = await reader.readexactly(size)
-        if not head.startswith("http/1.1 200 "):
+        if not head.startswith(("http/1.1 200 ", "http/1.1 201 ")):
             raise RuntimeError(f"{method} {path}: {head.partition(chr(13))[0]} {answer[:300]!r}")
         return answer
 
