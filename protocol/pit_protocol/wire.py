@@ -49,7 +49,7 @@ class Answer(_Shown, frozen=True):
 
 def to_json(value: Any) -> Any:
     """The plain form of a message: dicts, lists and scalars."""
-    return msgspec.to_builtins(value)
+    return msgspec.json.decode(msgspec.json.encode(value))  # `to_builtins` would keep tuples
 
 
 def from_json(kind: type[T], body: Any) -> T:

@@ -2,6 +2,7 @@
 
 import io
 import os
+import subprocess
 import tarfile
 import threading
 from collections.abc import Callable, Iterator
@@ -57,8 +58,8 @@ def test_what_is_extracted_is_what_was_there(folder: Path, tmp_path: Path) -> No
         (folder / name).write_bytes(body)
     (folder / "src/.compute").chmod(0o4755)
     (folder / "keep/void").mkdir()
-    with opened(packed(folder)) as tar:
-        tar.extractall(tmp_path / "out", filter="data")
+    (tmp_path / "out").mkdir()
+    subprocess.run(["tar", "-xz", "-C", str(tmp_path / "out")], input=packed(folder), check=True)
     out = tmp_path / "out/job-7"
     assert {str(p.relative_to(out)): p.read_bytes() for p in out.rglob("*") if p.is_file()} == files
     assert (out / "keep/void").is_dir()

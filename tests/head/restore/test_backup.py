@@ -1,6 +1,8 @@
 """`pit-head backup` and `pit-head restore`: complete, private, and over nothing by accident."""
 
+import io
 import stat
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -80,6 +82,18 @@ def test_a_damaged_backup_is_refused(
     with pytest.raises(Problem, match=r"is not a complete backup|is damaged"):
         restore(tmp_path / "new", saved.file)
     assert list((tmp_path / "new").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["../outside", "/outside", "home/link"])
+def test_a_file_that_is_no_backup_writes_nowhere(tmp_path: Path, name: str) -> None:
+    member = tarfile.TarInfo(name)
+    if name == "home/link":
+        member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
+    with tarfile.open(tmp_path / "bad.tar", "w") as tar:
+        tar.addfile(member, io.BytesIO())
+    with pytest.raises(Problem, match="is not a complete backup"):
+        restore(tmp_path / "new", tmp_path / "bad.tar")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.tar", "new"]
 
 
 @ONE_DATABASE
