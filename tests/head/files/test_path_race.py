@@ -1,8 +1,10 @@
 """A directory that is swapped for a link again and again, while it is read and written."""
 
 import ctypes
+import errno
 import io
 import multiprocessing
+import os
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import pytest
 from pit_protocol.problem import Problem
 from pit_protocol.transport.tar_reader import FILE, Member
 from pit_protocol.transport.tar_writer import header, padding, sealed
-from pit_server.store.files import archive, tar_extract
+from pit_server.store.files import archive, rename, tar_extract
 from pit_server.store.files.domain_files import Domain
 
 RENAMEAT2, HERE, EXCHANGE = 316, -100, 2
@@ -94,3 +96,32 @@ def attempt_to_write(files: Domain) -> bool:
             return True
     except Problem:
         return False
+
+
+def test_what_appears_while_something_is_restored_stays(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place / "domain" / "file").write_text("new")
+
+    def absent(path: object, **_options: object) -> None:
+        raise FileNotFoundError(path)  # as it was a moment ago
+
+    with Domain(place / "domain", "home") as files:
+        monkeypatch.setattr(os, "stat", absent)
+        with pytest.raises(Problem, match="home file already exists"):
+            files.move_in(place / "outside" / "file", "file")
+    monkeypatch.undo()
+    assert (place / "domain" / "file").read_text() == "new"
+    assert (place / "outside" / "file").read_text() == "SECRET"
+
+
+def test_a_file_system_that_cannot_move_without_replacing_is_checked_first(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_arguments: object) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(rename, "_rename_new", refuse)
+    source, target = place / "outside" / "file", place / "domain" / "file"
+    with pytest.raises(FileExistsError):
+        rename.move_new(source, place / "domain" / "sub" / "file")
+    rename.move_new(source, target)
+    assert (source.exists(), target.read_text()) == (False, "SECRET")

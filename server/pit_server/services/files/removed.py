@@ -24,6 +24,7 @@ from pit_server.services.users import access, accounts, groups, permissions
 from pit_server.services.users.permissions import Action
 from pit_server.services.users.tokens import Caller
 from pit_server.store.data_root import DataRoot
+from pit_server.store.files.rename import move_new
 
 
 class Kind(StrEnum):
@@ -116,10 +117,12 @@ def _restore_group(session: Session, data: DataRoot, row: Discard) -> None:
     source, target = data.trash / row.place, data.group(_name(row))
     if not source.exists():
         data.make_group(_name(row))
-    elif target.exists():
-        raise Problem("exists", f"{target} is in the way", "ask the admin of the head's machine", status=409)
-    else:
-        atomic_file.move(source, target)  # before the commit: a killed head finds no group, and moves it back
+        return
+    try:
+        move_new(source, target)  # before the commit: a killed head finds no group, and moves it back
+    except FileExistsError:
+        hint = "ask the admin of the head's machine"
+        raise Problem("exists", f"{target} is in the way", hint, status=409) from None
 
 
 def scrub(session: Session, row: Discard) -> None:

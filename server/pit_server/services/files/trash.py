@@ -13,7 +13,6 @@ from pathlib import Path
 from sqlalchemy import ColumnElement, Select, Text, cast, delete, literal, or_, select
 from sqlalchemy.orm import Session
 
-from pit_protocol import atomic_file
 from pit_protocol.answers.files import TrashEntry
 from pit_protocol.durations import DAY_S
 from pit_protocol.paths import name_fields, unquote_path
@@ -28,6 +27,7 @@ from pit_server.services.files.removed import Kind
 from pit_server.services.users.groups import of_user
 from pit_server.services.users.tokens import Caller
 from pit_server.store.data_root import DataRoot
+from pit_server.store.files.rename import move_new
 from pit_server.wakeups import PURGE
 
 log = logging.getLogger(__name__)
@@ -221,6 +221,7 @@ def _origin(data: DataRoot, row: Discard) -> Path:
 
 
 def _put_back(source: Path, target: Path, name: str) -> None:
-    if target.exists():
-        raise Problem("exists", f"{name} has a directory already", status=409)
-    atomic_file.move(source, target)
+    try:
+        move_new(source, target)
+    except FileExistsError:
+        raise Problem("exists", f"{name} has a directory already", status=409) from None

@@ -20,6 +20,7 @@ from pit_protocol.atomic_file import sync_directory
 from pit_protocol.problem import Problem
 from pit_server.store.files import openat
 from pit_server.store.files.openat import PLACE
+from pit_server.store.files.rename import move_new
 from pit_server.store.files.syncfs import sync_filesystem
 
 LONGEST_PATH, LONGEST_NAME = 4096, 255
@@ -247,13 +248,11 @@ class Domain:
         if above:
             self.make_directory(above, parents=True)
         with self.parent(path) as (parent, name), self.translate_errors(path):
-            with suppress(FileNotFoundError):
-                os.stat(name, dir_fd=parent, follow_symlinks=False)
+            try:
+                move_new(source, name, parent)
+            except FileExistsError:
                 hint = "move it away, or remove it, and try again"
-                raise Problem("exists", f"{self.named(path)} already exists", hint, status=409)
-            os.rename(source, name, dst_dir_fd=parent)
-            sync_directory(parent)
-            sync_directory(source.parent)
+                raise Problem("exists", f"{self.named(path)} already exists", hint, status=409) from None
 
     def named(self, path: str) -> str:
         """Its name in messages."""
