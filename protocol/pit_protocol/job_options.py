@@ -24,6 +24,7 @@ MAX_IMAGE = 255
 MAX_COMMENT = 1000
 MAX_RUNTIME = 10
 ANY, PROCESS, DOCKER = RUNTIMES = ("any", "process", "docker")  # of nodes
+FIRST, ALL = UNTIL = ("first", "all")
 LOW, NORMAL, HIGH = PRIORITIES = ("low", "normal", "high")
 MAX_PATH = 255
 MAX_VERSION = 20
@@ -214,6 +215,18 @@ class JobOptions(Message, frozen=True):
             most=MAX_TIME,
             parse=parse_moment,
             is_kept=False,
+            on_rerun=True,
+        ),
+    ] = None
+    until: Annotated[
+        str | None,
+        Option(
+            ("--until",),
+            "End the job when its first process has ended with 0, or when all have (default): first or all.",
+            "Until",
+            metavar="WHICH",
+            most=MAX_RUNTIME,
+            choices=UNTIL,
             on_rerun=True,
         ),
     ] = None

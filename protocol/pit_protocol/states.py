@@ -34,6 +34,7 @@ class JobEvent(StrEnum):
     SETTLED = "settled"  # its last process ended
     UNMET = "unmet"  # a job that it waited for ended otherwise
     TIMED_OUT = "timed out"  # its time limit is over
+    FINISHED = "finished"  # its first process has ended well, which is enough (`--until first`)
     REQUEUED = "requeued"  # its attempt has ended for another one, elsewhere if possible
 
 
@@ -65,7 +66,7 @@ class KilledBy(StrEnum):
     """Who killed a process that did not exit by itself."""
 
     USER = "user"  # `pit stop`
-    JOB = "job"  # another process of the job failed
+    JOB = "job"  # another process of the job failed, or was enough
     REBOOT = "reboot"  # its machine restarted
     WORKER = "worker"  # could not be started, or is unknown to its worker
     RUNTIME = "runtime"  # the container engine restarted
@@ -87,11 +88,13 @@ JOB_MOVES: dict[tuple[JobState, JobEvent], JobState] = {
     (JobState.STARTING, JobEvent.STOP): JobState.STOPPING,
     (JobState.STARTING, JobEvent.FAILED): JobState.STOPPING,
     (JobState.STARTING, JobEvent.TIMED_OUT): JobState.STOPPING,
+    (JobState.STARTING, JobEvent.FINISHED): JobState.STOPPING,
     (JobState.STARTING, JobEvent.SETTLED): JobState.ENDED,
     (JobState.STARTING, JobEvent.REQUEUED): JobState.WAITING,
     (JobState.RUNNING, JobEvent.STOP): JobState.STOPPING,
     (JobState.RUNNING, JobEvent.FAILED): JobState.STOPPING,
     (JobState.RUNNING, JobEvent.TIMED_OUT): JobState.STOPPING,
+    (JobState.RUNNING, JobEvent.FINISHED): JobState.STOPPING,
     (JobState.RUNNING, JobEvent.SETTLED): JobState.ENDED,
     (JobState.RUNNING, JobEvent.REQUEUED): JobState.WAITING,
     (JobState.STOPPING, JobEvent.SETTLED): JobState.ENDED,

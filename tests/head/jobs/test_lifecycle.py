@@ -11,6 +11,7 @@ from pit_protocol.messages.beat import OrderAction
 from pit_protocol.states import JOB_MOVES, PROCESS_MOVES, KilledBy
 from pit_server.context import Head
 from pit_server.db.models import Allocation
+from pit_server.services.logs.event_text import STOPPED_BY_PROCESS
 from tests.support.clusters.head import NOW, Person, Worker, a_chunk, ended, killed, prepare, running
 
 
@@ -31,7 +32,7 @@ def illegal_moves(record: dict[str, Any]) -> list[dict[str, Any]]:
     """The job's events that are not in the state tables, or do not follow from the state before."""
     odd, where = [], {}
     for event in record["events"]:
-        is_process = event["process"] is not None and event["event"] != "failed"
+        is_process = event["process"] is not None and event["event"] not in STOPPED_BY_PROCESS
         key = event["process"] if is_process else None
         moves: Any = PROCESS_MOVES if is_process else JOB_MOVES
         begins = event["from"] is None and key not in where
@@ -238,6 +239,48 @@ def test_an_ended_job_cannot_be_stopped(
     answer = anna.stop(number)
     assert (answer.status_code, answer.json["code"]) == (409, "already_ended")
     assert anna.job(number) == before
+
+
+def test_until_first_the_first_process_that_ends_well_is_enough(
+    worker: Worker, a_placed_job: Callable[..., int], anna: Person
+) -> None:
+    number = a_placed_job("3:[]", until="first")
+    first, second, third = worker.orders()
+    worker.beat(running(first), running(second), running(third))
+    worker.beat(ended(second, 0))
+    assert (anna.job(number)["state"], anna.job(number)["outcome"]) == ("stopping", "succeeded")
+    orders = worker.orders()
+    assert {orders[process].action for process in (first, third)} == {OrderAction.STOP}
+    # One fails of the signal, the other had failed before it came.
+    worker.beat(killed(first, KilledBy.JOB), ended(third, 1))
+    job = anna.job(number)
+    assert (job["state"], job["outcome"], job["reason"]) == ("ended", "succeeded", "worker 1 ended first")
+    assert illegal_moves(job) == []
+    lines = [line["text"] for line in anna.log(number)["lines"]]
+    assert "stopping the others: worker 1 ended first" in lines
+
+
+@pytest.mark.parametrize("until", ["first", "all", None])
+def test_a_process_that_fails_before_any_ended_well_fails_the_job(
+    worker: Worker, a_placed_job: Callable[..., int], anna: Person, until: str | None
+) -> None:
+    number = a_placed_job("2:[]", until=until)
+    first, second = worker.orders()
+    worker.beat(ended(first, 3))
+    worker.beat(ended(second, 0))
+    assert anna.job(number)["outcome"] == "failed"
+
+
+def test_without_until_first_a_job_waits_for_all_processes(
+    worker: Worker, a_placed_job: Callable[..., int], anna: Person
+) -> None:
+    number = a_placed_job("2:[]", until="all")
+    first, second = worker.orders()
+    worker.beat(running(first), running(second))
+    worker.beat(ended(first, 0))
+    assert anna.job(number)["state"] == "running"
+    worker.beat(ended(second, 0))
+    assert anna.job(number)["outcome"] == "succeeded"
 
 
 def test_a_repeated_or_late_report_changes_nothing(

@@ -9,6 +9,7 @@ from pit_server.db.models import Event, Process
 from pit_server.store.log_stream import LogStream
 
 RULE = "-" * 20  # marks where an attempt begins that is not the first
+STOPPED_BY_PROCESS = (JobEvent.FAILED, JobEvent.TIMED_OUT, JobEvent.FINISHED)
 LAST_LINES = 20  # of the process that failed first, repeated at the end
 
 
@@ -31,7 +32,7 @@ class JobFacts:
 
 def render_event(event: Event, facts: JobFacts, culprit: int | None) -> list[tuple[float, str]]:
     """Render the lines of one event; `culprit` is the process that made the job fail."""
-    if event.process_id is not None and event.event not in (JobEvent.FAILED, JobEvent.TIMED_OUT):
+    if event.process_id is not None and event.event not in STOPPED_BY_PROCESS:
         return _of_process(event, facts)
     if event.event in (JobEvent.SETTLED, JobEvent.REFUSED, JobEvent.UNMET):
         return [(event.at, text) for text in _closing(facts, culprit)]
@@ -43,6 +44,7 @@ def render_event(event: Event, facts: JobFacts, culprit: int | None) -> list[tup
         JobEvent.PLACED: f"placed {event.reason}",
         JobEvent.STOP: f"stop requested {event.reason}",
         JobEvent.TIMED_OUT: f"stopping: {event.reason}",
+        JobEvent.FINISHED: f"stopping the others: {event.reason}",
         JobEvent.FAILED: f"stopping: {event.reason}",
     }
     text = texts.get(JobEvent(event.event))

@@ -4,13 +4,14 @@ from collections.abc import Collection
 from signal import Signals
 from typing import Any
 
-from sqlalchemy import update
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
+from pit_protocol.job_options import FIRST
 from pit_protocol.messages.beat import Report
 from pit_protocol.states import JobEvent, JobState, KilledBy, Outcome, ProcessEvent, ProcessState
 from pit_server.db.database import AnyRow, notify_after_commit
-from pit_server.db.models import Allocation
+from pit_server.db.models import Allocation, Job
 from pit_server.services.jobs import lifecycle, requeue
 from pit_server.services.jobs.lifecycle import LockedJob
 from pit_server.services.users import tokens
@@ -105,6 +106,17 @@ def _settle(session: Session, job: LockedJob, process: AnyRow, report: Report, *
         lifecycle.stop_processes(session, job, by=KilledBy.JOB, now=now)
     elif report.killed_by is KilledBy.TIME and job.state in (JobState.STARTING, JobState.RUNNING):
         job = _time_out(session, job, process, report, now=now)
+    elif _is_enough(session, job, report):
+        job = lifecycle.stop(
+            session,
+            job,
+            by=KilledBy.JOB,
+            outcome=Outcome.SUCCEEDED,
+            reason=f"worker {process.rank} ended first",
+            now=now,
+            process_id=process.id,
+            event=JobEvent.FINISHED,
+        )
     # A killed process has not finished its work, even if it exits with 0.
     elif (report.exit_code != 0 or report.killed_by) and job.state in (JobState.STARTING, JobState.RUNNING):
         job = lifecycle.stop(
@@ -123,6 +135,16 @@ def _settle(session: Session, job: LockedJob, process: AnyRow, report: Report, *
             return
         outcome = job.outcome or Outcome.SUCCEEDED
         lifecycle.advance(session, job, JobEvent.SETTLED, now=now, outcome=outcome, reason=job.reason)
+
+
+def _is_enough(session: Session, job: LockedJob, report: Report) -> bool:
+    """Whether a process has ended well, and the job need not wait for its others."""
+    if report.exit_code != 0 or report.killed_by or job.state not in (JobState.STARTING, JobState.RUNNING):
+        return False
+    until = select(Job.options["until"].as_string()).where(Job.id == job.number)
+    if session.execute(until).scalar_one() != FIRST:
+        return False
+    return bool(lifecycle.list_live(session, job.number))
 
 
 def _time_out(session: Session, job: LockedJob, process: AnyRow, report: Report, *, now: float) -> LockedJob:
