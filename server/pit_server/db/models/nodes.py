@@ -36,6 +36,7 @@ class Node(Base):
     )  # its worker can run processes as their users
     account: Mapped[str] = mapped_column(default="")  # that its worker runs as
     shared_account: Mapped[bool] = mapped_column(default=False)  # set by its admin: users may share `account`
+    failures: Mapped[dict[str, Any]] = mapped_column(default=dict)  # jobs that failed there in a row, by user
     trouble: Mapped[str] = mapped_column(default="")  # why it takes no new processes, as its worker reports
 
 

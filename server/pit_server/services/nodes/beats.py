@@ -15,11 +15,12 @@ from pit_server.services import audit
 from pit_server.services.jobs.processes import lost_processes, reports
 from pit_server.services.jobs.records import gpu_usage
 from pit_server.services.logs.output_limit import share_of_process
-from pit_server.services.nodes import nodes, worker_session
+from pit_server.services.nodes import cordon, nodes, worker_session
 from pit_server.services.nodes.properties import MAX_NAME
 from pit_server.services.users import tokens
 from pit_server.services.users.tokens import Caller
 from pit_server.services.validation import storable
+from pit_server.settings import Settings
 from pit_server.store.data_root import DataRoot
 from pit_server.store.log_stream import process_log
 from pit_server.wakeups import job_topic
@@ -32,8 +33,8 @@ def receive(
     beat: Beat,
     chunks: Sequence[bytes],
     *,
+    settings: Settings,
     now: float,
-    max_output_mib: int = 0,
 ) -> bool:
     """Store a beat's logs and reports; a beat of an older epoch of the node is refused.
 
@@ -43,7 +44,7 @@ def receive(
     ids = {report.process for report in beat.reports} | {chunk.process for chunk in beat.chunks}
     with database.read() as session:
         node = session.execute(
-            select(Node.epoch, Node.revision, Node.state, Node.trouble, Node.removed_at).where(
+            select(Node.epoch, Node.revision, Node.state, Node.trouble, Node.removed_at, Node.failures).where(
                 Node.id == caller.node_id
             )
         ).one()
@@ -55,7 +56,7 @@ def receive(
         )
     worker_session.check(node, caller.name, beat.epoch, beat.seen)
     _refuse_foreign(database, caller, mine, now=now)
-    shares = {attempt: share_of_process(max_output_mib, count) for attempt, count in sizes.items()}
+    shares = {attempt: share_of_process(settings.max_output_mib, count) for attempt, count in sizes.items()}
     topics, has_space = _store_all(data, _known(beat.chunks, chunks, mine), mine, shares)
     news = [
         report
@@ -72,6 +73,8 @@ def receive(
         _store_reports(
             database, caller, node.state, sorted(news, key=lambda report: mine[report.process].job_id), now
         )
+        is_clean = not node.failures
+        cordon.note(database, caller.node_id, news, mine, settings, is_clean=is_clean, now=now)
     if over or (node.removed_at and beat.is_whole and not beat.reports):
         _clear_up(database, caller, over, is_removed=bool(node.removed_at and not beat.reports), now=now)
     # After the reports, so that a follower of the log sees a start before its output.

@@ -74,7 +74,7 @@ def set_properties(
             node.service = value
             if node.state != NodeState.OFFLINE:  # of a silent node, `since` is its last sign of life
                 node.since = now
-            node.service_reason = ""
+            node.service_reason, node.failures = "", {}
         elif name == "reason":
             pass  # after the state, whichever comes first
         elif name == "address":
@@ -142,7 +142,7 @@ def _mark_removed(session: Session, node: Node, *, now: float) -> None:
     resources = select(Resource.id).where(Resource.node_id == node.id)
     session.execute(delete(ResourceGroup).where(ResourceGroup.resource_id.in_(resources)))
     node.removed_at, node.state, node.labels, node.slots = now, NodeState.NEW, {}, None
-    node.fixed_address, node.service_reason, node.shared_account = "", "", False
+    node.fixed_address, node.service_reason, node.shared_account, node.failures = "", "", False, {}
     session.flush()
     notify_after_commit(session, SCHEDULER, STATUS)
 

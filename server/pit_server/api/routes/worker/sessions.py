@@ -52,8 +52,8 @@ def beat() -> Orders:
         caller(),
         received,
         chunks,
+        settings=head().settings,
         now=time.time(),
-        max_output_mib=head().settings.max_output_mib,
     )
     if chunks:
         head().quotas.set_disk_full(not has_room)

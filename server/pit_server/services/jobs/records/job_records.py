@@ -33,6 +33,7 @@ from pit_server.services.jobs import time_limits
 from pit_server.services.jobs.records import delays, gpu_usage, listing_columns
 from pit_server.services.jobs.records.delays import Delay, DelayFacts
 from pit_server.services.jobs.records.listing_columns import run_times
+from pit_server.services.nodes import cordon
 from pit_server.services.snapshots import origins
 from pit_server.services.users import accounts
 from pit_server.services.users.access import visible
@@ -97,7 +98,9 @@ def status(
             unapproved=total,
         ),
         unapproved=unapproved,
-        notices=takeover.list_notices(session, now) if caller.is_admin else [],
+        notices=[*takeover.list_notices(session, now), *cordon.list_notices(session)]
+        if caller.is_admin
+        else [],
     )
 
 
