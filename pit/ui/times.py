@@ -3,12 +3,14 @@
 import re
 from contextlib import suppress
 from datetime import datetime, timedelta
+from math import inf
 
 from pit_protocol.durations import parse_duration
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 _AGE = re.compile(r"(\d+)([smhdw])")
 _UNITS = {"s": 1, "m": MINUTE, "h": HOUR, "d": DAY, "w": 7 * DAY}
+_STEPS = ((2 * HOUR, MINUTE, "min"), (2 * DAY, HOUR, "h"), (inf, DAY, "days"))  # up to so long, in this unit
 _DAYS = ("today", "yesterday")
 FORMS = "today, 14:00, 2026-04-01, '2026-04-01 17:05' or an age such as 90m"
 BEGINS = "22:00, 2026-12-01T08:00, or a length of time from now such as 2h"
@@ -44,6 +46,22 @@ def short_age(seconds: float) -> str:
         hours, minutes = whole // HOUR, whole % HOUR // MINUTE
         return f"{hours}h {minutes}m" if minutes else f"{hours}h"
     return f"{whole // DAY}d"
+
+
+def start_text(starts: tuple[float, float], now: float) -> str:
+    """When a job starts, not before and not after: `starts in 10 to 40 min`."""
+    low, high = (max(0.0, at - now) for at in starts)
+    if high < MINUTE:
+        return "starts within a minute"
+    unit, name = next((size, name) for most, size, name in _STEPS if high <= most)
+    least, most = int(low // unit), int(-(-high // unit))
+    if least == 0:
+        return f"starts within {most} {name}"
+    return (
+        f"starts in about {most} {name}"
+        if most - least <= max(1, most // 10)
+        else f"starts in {least} to {most} {name}"
+    )
 
 
 def parse_time(text: str, now: float) -> float:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pit.ui.sanitize import sanitize
 from pit.ui.tables import Column, Row, Section
-from pit.ui.times import short_age
+from pit.ui.times import short_age, start_text
 from pit_protocol.answers.jobs import JobSummary, Status
 from pit_protocol.states import JobState
 
@@ -45,6 +45,12 @@ def job_row(job: JobSummary, now: float) -> tuple[str, ...]:
     )
 
 
+def _note(job: JobSummary, now: float) -> str:
+    """Why the job does not go on; first when it will, because the end may be cut."""
+    starts = f"{start_text(job.starts, now)}: " if job.starts else ""
+    return starts + sanitize(job.reason)
+
+
 def status_sections(status: Status, now: float) -> list[Section]:
     """Running, waiting and done jobs; empty sections are left out."""
     sections = []
@@ -56,14 +62,16 @@ def status_sections(status: Status, now: float) -> list[Section]:
         more = max(0, total - len(jobs))
         if jobs or more:
             rows = [job_row(job, now) for job in jobs]
-            sections.append(job_section(name, rows, more, jobs))
+            sections.append(job_section(name, rows, more, jobs, now))
     return sections
 
 
-def job_section(title: str, rows: Sequence[Row], more: int, jobs: Sequence[JobSummary]) -> Section:
+def job_section(
+    title: str, rows: Sequence[Row], more: int, jobs: Sequence[JobSummary], now: float
+) -> Section:
     """Jobs with lines below their rows that say why they do not go on; those that have ended have none."""
     notes = {
-        position: sanitize(job.reason)
+        position: _note(job, now)
         for position, job in enumerate(jobs)
         if job.reason and job.state != JobState.ENDED
     }

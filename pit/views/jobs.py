@@ -57,7 +57,7 @@ def show_jobs(head: Head, filters: Params, as_json: bool, columns: Sequence[JobC
     rows = [job_cells(columns, job) if columns else job_row(job, now) for job in answer.jobs]
     more = max(0, answer.total - int(filters.get("offset") or 0) - len(rows))
     shown = [column.column for column in columns] or JOB_COLUMNS
-    section = Section("", rows, more) if columns else job_section("", rows, more, answer.jobs)
+    section = Section("", rows, more) if columns else job_section("", rows, more, answer.jobs, now)
     output.show_table(shown, [section])
 
 

@@ -4,10 +4,11 @@ import time
 
 from pit.head.client import Head
 from pit.ui import output
+from pit.ui.plural import plural
 from pit.ui.sanitize import sanitize
 from pit.ui.tables import Column, Section
-from pit.ui.times import local_time, short_age
-from pit_protocol.answers.queue import QueueEntry
+from pit.ui.times import clock_time, short_age, start_text
+from pit_protocol.answers.queue import EstimateErrors, QueueEntry
 
 COLUMNS = (
     Column("#", right=True),
@@ -17,7 +18,7 @@ COLUMNS = (
     Column("GROUP"),
     Column("GROUP USE", right=True),
     Column("USER USE", right=True),
-    Column("STARTS BY"),
+    Column("STARTS"),
     Column("REASON", flexible=True),
 )
 
@@ -28,13 +29,30 @@ def show_queue(head: Head, as_json: bool) -> None:
     if as_json:
         output.show_json(queue)
         return
-    if not queue.jobs:
-        output.show("no job waits")
-        return
     now = time.time()
-    output.show_table(COLUMNS, [Section("", [_row(entry, now) for entry in queue.jobs])])
+    if queue.jobs:
+        output.show_table(COLUMNS, [Section("", [_row(entry, now) for entry in queue.jobs])])
+    else:
+        output.show("no job waits")
+    if errors := errors_text(queue.estimates):
+        output.show(errors)
     if queue.total > len(queue.jobs):
         output.note(f"{queue.total - len(queue.jobs):,} more jobs wait")
+
+
+def errors_text(errors: EstimateErrors) -> str:
+    """How good the estimates were; empty if no job had one."""
+    if errors.median_error_s is None:
+        return ""
+    inside = f"{errors.inside_percent or 0:.0f} % in their range"
+    over = f"over the last {errors.days} days ({plural(errors.jobs, 'job')})"
+    return f"estimates: half within ±{short_age(errors.median_error_s)}, {inside}, {over}"
+
+
+def _starts(entry: QueueEntry, now: float) -> str:
+    if entry.starts is not None:
+        return start_text(entry.starts, now).removeprefix("starts ")
+    return "-" if entry.starts_by is None else f"by {clock_time(entry.starts_by, now)}"
 
 
 def _row(entry: QueueEntry, now: float) -> tuple[str, ...]:
@@ -47,6 +65,6 @@ def _row(entry: QueueEntry, now: float) -> tuple[str, ...]:
         sanitize(entry.group or "-"),
         f"{entry.group_use:.1f}",
         f"{entry.user_use:.1f}",
-        "-" if entry.starts_by is None else local_time(entry.starts_by),
+        _starts(entry, now),
         sanitize(entry.reason) + age,
     )

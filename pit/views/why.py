@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pit.ui.plural import plural
 from pit.ui.sanitize import sanitize, sanitize_log
-from pit.ui.times import clock_time, short_age
+from pit.ui.times import clock_time, short_age, start_text
 from pit_protocol.answers.jobs import JobSummary
 from pit_protocol.answers.why import (
     ARRIVAL,
@@ -76,6 +76,7 @@ def _of_waiting(name: str, why: Why, queued: Queued, now: float) -> Iterator[str
     if queued.place is not None:
         yield _place(queued)
         yield from map(_ahead, queued.ahead)
+        yield _start(why.job, now)
     yield from _smaller(why, queued)
 
 
@@ -99,13 +100,20 @@ def _holder(holder: Holder, now: float) -> str:
     held = f"{_capital(_job(holder.job))} holds {_amount(holder.amount, holder.kind)} on {nodes}"
     if holder.until is None:
         return f"{held} until {'its node answers' if len(holder.nodes) == 1 else 'its nodes answer'} again."
-    return f"{held} and is planned to end by {clock_time(holder.until, now)}."
+    end = "ends" if holder.has_limit else "is planned to end"
+    return f"{held} and {end} by {clock_time(holder.until, now)}."
 
 
 def _place(queued: Queued) -> str:
     if queued.place == 1:
         return "It is first in the queue."
     return f"It is number {queued.place:,} of {queued.length:,} in the queue."
+
+
+def _start(job: JobSummary, now: float) -> str:
+    if job.starts is None:
+        return "Its start is not estimated, because nothing is reserved for it yet."
+    return f"It {start_text(job.starts, now)}, by what is known of the jobs before it."
 
 
 def _ahead(ahead: Ahead) -> str:
@@ -115,10 +123,18 @@ def _ahead(ahead: Ahead) -> str:
 
 
 def _smaller(why: Why, queued: Queued) -> Iterator[str]:
+    number = why.job.number
+    requests = [each for each in queued.smaller if not each.time]
     for each in queued.smaller:
-        yield f"It would start now {sanitize(each.change)}: '{sanitize(each.request)}'."
-    if queued.smaller and why.is_mine:
-        number, request = why.job.number, shlex.quote(sanitize(queued.smaller[0].request))
+        what = (
+            f"`pit set job:{number} time={sanitize(each.time)}`"
+            if each.time
+            else f"'{sanitize(each.request)}'"
+        )
+        shown = f": {what}" if why.is_mine or not each.time else ""
+        yield f"It would start now {sanitize(each.change)}{shown}."
+    if requests and why.is_mine:
+        request = shlex.quote(sanitize(requests[0].request))
         yield f"`pit stop {number} && pit rerun {number} --request {request}` submits it that way."
     if not queued.all_tried and not queued.smaller:
         yield "There was no time to look for a smaller request that would start now."
@@ -136,6 +152,9 @@ def _of_live(name: str, job: JobSummary, story: Story, now: float) -> Iterator[s
     }.get(JobState(job.state), f"is {sanitize(job.state)}")
     yield f"{name} {text}{processes}."
     yield from _waited(story)
+    if story.ends_at is not None:
+        left = short_age(story.ends_at - now)
+        yield f"Its time limit ends it in {left}, at {clock_time(story.ends_at, now)}."
     if job.reason:
         yield f"{_capital(sanitize(job.reason))}."
     if job.state != JobState.PREPARING:
@@ -161,7 +180,8 @@ def _of_ended(name: str, why: Why, story: Story, now: float) -> Iterator[str]:
 
 def _waited(story: Story) -> Iterator[str]:
     if story.waited_s is not None and story.waited_s >= 1:
-        yield f"It waited in the queue for {short_age(story.waited_s)}."
+        end = f"; at the end: {sanitize(story.waited_for)}" if story.waited_for else ""
+        yield f"It waited in the queue for {short_age(story.waited_s)}{end}."
 
 
 def _way_out(job: JobSummary, story: Story) -> str:
@@ -170,7 +190,8 @@ def _way_out(job: JobSummary, story: Story) -> str:
         return f"It never ran. `pit rerun {number}` submits it again."
     if job.outcome == Outcome.SUCCEEDED:
         return f"`pit log {number}` prints its output, `pit ls {number}` lists its files."
-    return f"`pit log {number}` prints all of its output, `pit rerun {number}` runs it again."
+    again = f"pit rerun {number}" + (" --time 2h" if job.outcome == Outcome.TIMED_OUT else "")
+    return f"`pit log {number}` prints all of its output, `{again}` runs it again."
 
 
 def _job(job: OtherJob) -> str:

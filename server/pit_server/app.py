@@ -23,6 +23,7 @@ from pit_server.background.clock_watch import ClockWatch
 from pit_server.background.code_gc import CodeGc
 from pit_server.background.data_gc import DataGc
 from pit_server.background.disk_watch import DiskWatch
+from pit_server.background.estimating import Estimating
 from pit_server.background.node_watch import NodeWatch
 from pit_server.background.preparing import Preparing
 from pit_server.background.purge import Purge
@@ -50,6 +51,7 @@ from pit_server.wakeups import (
     CODE_GC,
     DATA_GC,
     DISK_WATCH,
+    ESTIMATING,
     NODE_WATCH,
     PREPARER,
     PURGE,
@@ -117,12 +119,14 @@ def create_head(settings: Settings, generation: int | None = None) -> Head:
     database.marks, database.generation = Marks(data.root), generation
     with database.write() as session:
         cluster_id = cluster.find_id(session)
+    scheduling = Scheduling(database, settings)
     return Head(
         settings=settings,
         wakeups=wakeups,
         database=database,
         data=data,
-        scheduling=Scheduling(database, settings),
+        scheduling=scheduling,
+        estimating=Estimating(database, scheduling, settings),
         node_watch=NodeWatch(database, settings.offline_after_s),
         auth=_authentication(settings, database),
         cluster=cluster_id,
@@ -153,6 +157,7 @@ def start_background(head: Head) -> None:
     """Start the head's background threads."""
     trash.reconcile(head.database, head.data)
     loop.start("scheduling", head.wakeups, SCHEDULER, head.scheduling)
+    loop.start("estimating", head.wakeups, ESTIMATING, head.estimating)
     loop.start("preparing", head.wakeups, PREPARER, Preparing(head.database, head.data, head.settings))
     loop.start("code-gc", head.wakeups, CODE_GC, CodeGc(head.database, head.data, head.settings, head.clock))
     loop.start("node-watch", head.wakeups, NODE_WATCH, head.node_watch)

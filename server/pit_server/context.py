@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from pit_protocol.system.retention_clock import RetentionClock
+from pit_server.background.estimating import Estimating
 from pit_server.background.node_watch import NodeWatch
 from pit_server.background.scheduling import Scheduling
 from pit_server.db.database import Database
@@ -23,6 +24,7 @@ class Head:
     database: Database
     data: DataRoot
     scheduling: Scheduling
+    estimating: Estimating
     node_watch: NodeWatch
     auth: Authentication
     cluster: str  # the cluster's id
@@ -33,4 +35,4 @@ class Head:
 
     @property
     def delay_facts(self) -> DelayFacts:
-        return DelayFacts(self.scheduling.reasons, self.node_watch.lost_in_s)
+        return DelayFacts(self.scheduling.reasons, self.node_watch.lost_in_s, self.estimating.ranges)

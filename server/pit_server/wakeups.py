@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 # Topics.
 SCHEDULER = "scheduler"  # there is a job to place, or a resource became free
+ESTIMATING = "estimating"  # the scheduler has made reservations, or has started jobs that waited
 PREPARER = "preparer"  # there is a job to prepare
 NODE_WATCH = "node_watch"  # a node's lease changed
 DATA_GC = "data_gc"  # never notified: runs once a day

@@ -3,6 +3,7 @@
 from msgspec import field
 
 from pit_protocol.answers.files import TrashEntry
+from pit_protocol.answers.queue import EstimateErrors
 from pit_protocol.job_options import JobOptions
 from pit_protocol.messages.submission import Snapshot
 from pit_protocol.wire import Answer, Float, Int
@@ -24,6 +25,7 @@ class JobSummary(Answer, frozen=True):
     reason: str  # why it ended, what it waits for, or which of its nodes is silent
     created_at: Float
     since: Float  # when it came into its state
+    starts: tuple[Float, Float] | None  # of a waiting job: not before, not after; None: not estimated
     gpu_percent: Float | None  # None: nothing was measured
     memory_percent: Float | None
 
@@ -123,6 +125,7 @@ class Status(Answer, frozen=True):
     totals: Totals
     unapproved: list[str] = field(default_factory=list)  # users who wait for approval; for admins alone
     notices: list[str] = field(default_factory=list)  # what needs an admin; for admins alone
+    estimates: EstimateErrors = field(default_factory=EstimateErrors)  # of the starts of jobs
 
 
 class LogLine(Answer, frozen=True, omit_defaults=True):

@@ -40,6 +40,7 @@ class Holder(Answer, frozen=True):
     amount: Float
     nodes: list[str]
     until: Float | None  # when it is planned to end; None: nobody knows, its node is silent
+    has_limit: bool  # it ends then at the latest
 
 
 class Ahead(Answer, frozen=True):
@@ -54,7 +55,8 @@ class SmallerRequest(Answer, frozen=True):
     """A request that the scheduler would start now."""
 
     request: str
-    change: str  # what is less: `fewer processes`
+    change: str  # what is less: `with fewer processes`
+    time: str = ""  # with this time limit; empty: with that of the job
 
 
 class Queued(Answer, frozen=True):
@@ -84,10 +86,12 @@ class Story(Answer, frozen=True):
     """What happened to a job that no longer waits."""
 
     waited_s: Float | None  # in the queue, before it was placed; None: it was never placed
+    waited_for: str  # at the end of that time; empty: that is not known, or for nothing
     started_at: Float | None
     ran_s: Float | None
     processes: Int
     nodes: list[str]
+    ends_at: Float | None  # by its time limit, if it runs
     failure: Failure | None = None
 
 

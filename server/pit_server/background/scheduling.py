@@ -12,7 +12,7 @@ from pit_server.services.jobs.processes import plan_commit
 from pit_server.services.scheduling.last_pass import LastPass
 from pit_server.services.scheduling.queue import QueueReader, SchedulingInput
 from pit_server.settings import Settings
-from pit_server.wakeups import STATUS, job_topic
+from pit_server.wakeups import ESTIMATING, STATUS, job_topic
 
 
 class Scheduling:
@@ -26,6 +26,7 @@ class Scheduling:
         self.latest = Plan()  # its placements may not have been committed
         self.reasons: Mapping[int, Reason] = {}  # why each waiting job waits
         self.last = LastPass()
+        self.waits: dict[int, Reason] = {}  # what jobs have waited for, until the estimating thread stores it
 
     def __call__(self) -> float | None:
         """Make a pass; returns when the next one is due, because shares and time limits change."""
@@ -37,6 +38,7 @@ class Scheduling:
         # Taken away first: an error must not leave a memory that is half changed.
         memory, self.latest = self.latest.memory, replace(self.latest, memory=None)
         self.latest = plan(found.given, memory, lambda: self._clock() >= over_at)
+        self._note_waits()
         self._tell(found)
         if self.latest.placements:
             plan_commit.commit(self._database, self.latest, self._settings, now=time.time())
@@ -44,11 +46,20 @@ class Scheduling:
             return 0.0
         return _soonest(FULL_PASS_S if self.latest.reasons else None, found.next_due)
 
+    def _note_waits(self) -> None:
+        """Keep what the jobs that start now have waited for."""
+        for placed in self.latest.placements:
+            if reason := self.reasons.get(placed.number):
+                self.waits[placed.number] = reason
+        if self.waits or self.latest.reservations:
+            self._database.wakeups.notify([ESTIMATING])
+
     def _tell(self, found: SchedulingInput) -> None:
         """Keep the reasons, and wake those who follow a job whose reason changed."""
         held = {number: hold.reason for number, hold in found.held.items()}
         before, self.reasons = self.reasons, {**self.latest.reasons, **held}
-        self.last = LastPass(found.given, replace(self.latest, memory=None), self.reasons)
+        made = replace(self.latest, memory=None)
+        self.last = LastPass(found.given, made, self.reasons, self._reader.run_times)
         changed = [number for number, reason in self.reasons.items() if before.get(number) != reason]
         if changed:
             self._database.wakeups.notify([STATUS, *map(job_topic, changed)])

@@ -10,7 +10,7 @@ from pit.args.options import flatten, job_number, job_numbers
 from pit.ui.plural import plural
 from pit.ui.render import ending, records
 from pit.ui.tables import Column, Section, render_plain
-from pit.ui.times import local_time, parse_begin, parse_time, short_age
+from pit.ui.times import local_time, parse_begin, parse_time, short_age, start_text
 from pit_protocol.answers.jobs import JobRecord
 from pit_protocol.wire import from_json
 from tests.support.stubs.head import a_record, an_ended
@@ -132,3 +132,20 @@ def test_a_stopped_job_did_not_fail() -> None:
     assert ending(from_json(JobRecord, a_record(12, **an_ended("stopped"), reason="stopped by anna"))) == (
         "job 12 was stopped: stopped by anna"
     )
+
+
+@pytest.mark.parametrize(
+    ("starts", "text"),
+    [
+        ((-50, -20), "starts within a minute"),
+        ((10, 59), "starts within a minute"),
+        ((30, 2400), "starts within 40 min"),
+        ((600, 2350), "starts in 10 to 40 min"),
+        ((2310, 2350), "starts in about 40 min"),
+        ((600, 20_000), "starts within 6 h"),
+        ((4000, 20_000), "starts in 1 to 6 h"),
+        ((86400, 86400 * 5), "starts in 1 to 5 days"),
+    ],
+)
+def test_the_start_of_a_job_is_a_range(starts: tuple[float, float], text: str) -> None:
+    assert start_text((1000 + starts[0], 1000 + starts[1]), 1000) == text

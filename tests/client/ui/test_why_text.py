@@ -33,6 +33,7 @@ JOB = JobSummary(
     reason="needs 4 a100, 2 free; job 12 (bob) holds the others",
     created_at=NOW - 800,
     since=NOW - 720,
+    starts=(NOW + 600, NOW + 2400),
     gpu_percent=None,
     memory_percent=None,
 )
@@ -40,8 +41,8 @@ QUEUED = Queued(
     as_of=NOW - 1,
     missing=[Missing("a100", 4, 1, 2, "", [NodeFree("n0", 1), NodeFree("n1", 1)])],
     holders=[
-        Holder(OtherJob(12, "bob"), "a100", 2, ["n0"], NOW + 8400),
-        Holder(OtherJob(None, "eve"), "a100", 2, ["n1", "n2"], None),
+        Holder(OtherJob(12, "bob"), "a100", 2, ["n0"], NOW + 8400, True),
+        Holder(OtherJob(None, "eve"), "a100", 2, ["n1", "n2"], None, False),
     ],
     more_holders=1,
     place=6,
@@ -50,7 +51,10 @@ QUEUED = Queued(
         Ahead("priority", 1, [OtherJob(9, "bob")]),
         Ahead("user use", 4, [OtherJob(None, "eve"), OtherJob(10, "bob"), OtherJob(11, "bob")]),
     ],
-    smaller=[SmallerRequest("2:[a100]", "with fewer processes")],
+    smaller=[
+        SmallerRequest("4:[a100]", "with a time limit of 1h", "1h"),
+        SmallerRequest("2:[a100]", "with fewer processes"),
+    ],
 )
 
 
@@ -62,12 +66,14 @@ def test_a_waiting_job_is_explained_in_sentences() -> None:
     assert _text(Why(JOB, is_mine=True, queued=QUEUED)) == [
         'Job 14 "train" has waited for 12m: it needs 4 a100, 2 free; job 12 (bob) holds the others.',
         "Of the 4 a100, 2 are free: 1 on n0 and 1 on n1.",
-        "Job 12 (bob) holds 2 a100 on n0 and is planned to end by 14:20.",
+        "Job 12 (bob) holds 2 a100 on n0 and ends by 14:20.",
         "A job of eve holds 2 a100 on n1 and n2 until its nodes answer again.",
         "1 other job holds some of it, too.",
         "It is number 6 of 9 in the queue.",
         "Job 9 (bob) has a higher priority.",
         "A job of eve, job 10 (bob), job 11 (bob) and 1 other are of users who have used less.",
+        "It starts in 10 to 40 min, by what is known of the jobs before it.",
+        "It would start now with a time limit of 1h: `pit set job:14 time=1h`.",
         "It would start now with fewer processes: '2:[a100]'.",
         "`pit stop 14 && pit rerun 14 --request '2:[a100]'` submits it that way.",
     ]
@@ -90,11 +96,16 @@ def test_a_job_that_no_pass_has_seen_says_so() -> None:
 
 
 def test_an_old_reason_has_its_age() -> None:
-    why = Why(replace(JOB, reason="waits for its turn"), is_mine=True, queued=Queued(NOW - 300, place=1))
+    why = Why(
+        replace(JOB, reason="waits for its turn", starts=None),
+        is_mine=True,
+        queued=Queued(NOW - 300, place=1),
+    )
     assert _text(why) == [
         'Job 14 "train" has waited for 12m: it waits for its turn.',
         "The scheduler found this 5m ago and has not reached the job since.",
         "It is first in the queue.",
+        "Its start is not estimated, because nothing is reserved for it yet.",
     ]
 
 
@@ -121,22 +132,30 @@ class Case:
 CASES = (
     Case(
         {"state": "running", "reason": ""},
-        Story(300, NOW - 600, 600, 2, ["n0", "n1"]),
+        Story(300, "needs 1 gpu, 0 free", NOW - 600, 600, 2, ["n0", "n1"], NOW + 600),
         [
             'Job 14 "train" has run for 10m on n0 and n1, with 2 processes.',
-            "It waited in the queue for 5m.",
+            "It waited in the queue for 5m; at the end: needs 1 gpu, 0 free.",
+            "Its time limit ends it in 10m, at 12:10.",
             "`pit log 14` follows its output, `pit stop 14` stops it.",
         ],
     ),
     Case(
         {"state": "preparing", "reason": ""},
-        Story(None, None, None, 0, []),
+        Story(None, "", None, None, 0, [], None),
         ['Job 14 "train" has been in preparation for 12m: the head builds its directory.'],
     ),
     Case(
         {"state": "ended", "outcome": "failed", "reason": "worker 1 ended with exit code 3"},
         Story(
-            0.1, NOW - 900, 180, 2, ["n0"], Failure(1, "n0", "ended with exit code 3", ["oh", "\x1b[31mno"])
+            0.1,
+            "",
+            NOW - 900,
+            180,
+            2,
+            ["n0"],
+            None,
+            Failure(1, "n0", "ended with exit code 3", ["oh", "\x1b[31mno"]),
         ),
         [
             'Job 14 "train" failed 12m ago: worker 1 ended with exit code 3.',
@@ -149,7 +168,7 @@ CASES = (
     ),
     Case(
         {"state": "ended", "outcome": "stopped", "reason": "by anna"},
-        Story(None, None, None, 0, []),
+        Story(None, "", None, None, 0, [], None),
         [
             'Job 14 "train" was stopped 12m ago: by anna.',
             "It never ran. `pit rerun 14` submits it again.",

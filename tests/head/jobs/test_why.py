@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pit_server.context import Head
-from pit_server.services.scheduling import smaller_requests
+from pit_server.services.scheduling.why import smaller_requests
 from tests.support.clusters.head import (
     NOW,
     Person,
@@ -63,6 +63,19 @@ def test_memory_is_missing_in_gib_and_cores_in_cores(
     missing = {each["kind"]: each for each in _why(anna, number)["queued"]["missing"]}
     assert (missing["cpu"]["wanted"], missing["cpu"]["free"]) == (4, 2)
     assert (missing["mem"]["wanted"], missing["mem"]["free"]) == (6.5, 4)
+
+
+def test_a_reason_names_the_jobs_that_hold_it_now(
+    head: Head, worker: Worker, anna: Person, a_placed_job: Build, a_waiting_job: Build
+) -> None:
+    first = a_placed_job("[4:a100]")
+    second, number = a_waiting_job("[4:a100]"), a_waiting_job("[a100,cpu]")
+    head.scheduling()
+    assert _why(anna, number)["job"]["reason"] == f"needs 1 a100, 0 free; job {first} holds them"
+    worker.beat(*(ended(process) for process in worker.orders()))
+    head.scheduling()
+    assert anna.job(second)["state"] == "starting"
+    assert _why(anna, number)["job"]["reason"] == f"needs 1 a100, 0 free; job {second} holds them"
 
 
 def test_those_ahead_are_named_by_the_factor_that_puts_them_there(
@@ -185,6 +198,42 @@ def test_a_request_that_would_delay_the_jobs_ahead_is_not_named(
     head.scheduling()
     # Two GPUs are free, but kept for the job ahead.
     assert _why(anna, number)["queued"]["smaller"] == []
+
+
+def test_a_request_that_is_over_a_limit_is_not_named(
+    head: Head, worker: Worker, anna: Person, root: Person, a_placed_job: Build, a_waiting_job: Build
+) -> None:
+    a_placed_job("[3:cpu]")
+    number = a_waiting_job("[8:cpu]")
+    root.ok(root.patch("/users/anna", max_running="2"))
+    head.scheduling()
+    assert [each["request"] for each in _why(anna, number)["queued"]["smaller"]] == ["[5:cpu]"]
+    root.ok(root.patch("/users/anna", max_running="1"))
+    head.scheduling()
+    why = _why(anna, number)
+    assert "may run 1 jobs at once" in why["job"]["reason"]
+    assert (why["queued"]["place"], why["queued"]["smaller"]) == (None, [])
+
+
+def test_a_time_limit_is_named_if_the_job_would_end_before_a_reservation(
+    head: Head, worker: Worker, anna: Person, a_placed_job: Build, a_waiting_job: Build
+) -> None:
+    running = a_placed_job("[2:a100]", time="3h")
+    large = a_waiting_job("[4:a100]")
+    number = a_waiting_job("[2:a100]")
+    head.scheduling()
+    why = _why(anna, number)
+    assert why["job"]["reason"] == f"would delay job {large}"
+    assert why["queued"]["smaller"][0] == {
+        "request": "[2:a100]",
+        "change": "with a time limit of 2h",
+        "time": "2h",
+    }
+    holder = _why(anna, large)["queued"]["holders"][0]
+    assert (holder["job"]["number"], holder["has_limit"]) == (running, True)
+    anna.ok(anna.patch(f"/jobs/{number}", time="2h"))
+    head.scheduling()
+    assert anna.job(number)["state"] == "starting"
 
 
 def test_the_search_for_smaller_requests_ends_with_its_time(

@@ -152,7 +152,7 @@ def test_a_begin_in_the_past_queues_nothing(node: Worker, anna: Person) -> None:
 
 
 def test_a_limit_is_how_long_a_job_is_planned_to_run() -> None:
-    times = RunTimes(86_400.0, {(1, "train"): 300.0})
+    times = RunTimes(86_400.0, {(1, "train"): [300.0] * 3})
     assert times.planned(1, "train") == 300
     assert times.planned(1, "train", 7200.0) == 7200
     assert times.planned(1, "train", 7201.0) == 7800  # rounded up, so that few lengths differ

@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from pit_protocol import PROTOCOL
 from pit_protocol.answers.jobs import JobSummary
+from pit_protocol.answers.queue import EstimateErrors
 from pit_protocol.job_options import OPTIONS, JobOptions
 from pit_protocol.messages.submission import Submission
 from pit_protocol.problem import Problem
@@ -198,6 +199,7 @@ class StubHead:
             "totals": {**totals, "unapproved": len(self.people.unapproved)},
             "unapproved": self.people.unapproved,
             "notices": self.people.notices,
+            "estimates": to_json(EstimateErrors()),
         }
 
 
@@ -344,6 +346,7 @@ def a_record(number: int = 12, **fields: Any) -> dict[str, Any]:
         "reason": "",
         "created_at": SETTLED_AT,
         "since": time.time() - 200,
+        "starts": None,
         "gpu_percent": None,
         "memory_percent": None,
         "keep": False,

@@ -54,6 +54,10 @@ class Job(Base):
     created_at: Mapped[float]
     since: Mapped[float]  # when it entered its state
     removed_at: Mapped[float | None]
+    # The first estimate of its start, to be compared with the start itself; None: it got none.
+    estimated_at: Mapped[float | None]
+    starts_from: Mapped[float | None]
+    starts_by: Mapped[float | None]
     is_kept: Mapped[bool] = mapped_column(default=False)  # its directory does not expire
     variables: Mapped[dict[str, Any]] = mapped_column(default=dict)  # secret ones: name -> sealed value
 
@@ -100,6 +104,8 @@ class Attempt(Base):
     requeue_cause: Mapped[str] = mapped_column(default="")  # why another attempt follows; empty: none does
     requeue_reason: Mapped[str] = mapped_column(default="")  # the same in words
     failed_node_id: Mapped[int | None]  # where that happened
+    # What the job waited for before it: text, jobs and more of a Reason; empty: it did not wait.
+    waited_for: Mapped[dict[str, Any]] = mapped_column(default=dict)
 
 
 class Process(Base):

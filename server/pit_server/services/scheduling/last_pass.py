@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pit_server.scheduler.capacity import FreeCapacity, Held
 from pit_server.scheduler.plan import Given, Plan
+from pit_server.scheduler.pool import Pool
 from pit_server.scheduler.reason import Reason
+from pit_server.services.scheduling.run_times import RunTimes
 
 
 @dataclass(frozen=True)
@@ -15,18 +16,18 @@ class LastPass:
     given: Given = field(default_factory=lambda: Given({}, ()))
     plan: Plan = field(default_factory=Plan)
     reasons: Mapping[int, Reason] = field(default_factory=dict)  # why each waiting job waits
+    run_times: RunTimes = field(default_factory=lambda: RunTimes(0.0))  # that it planned with
 
 
-class NodesAfterPass:
-    """What is free and what is held on each node when everything has started that the pass placed."""
-
-    def __init__(self, last: LastPass) -> None:
-        given = last.given
-        self.free = {view.id: FreeCapacity.of(view) for view in given.nodes}
-        self.held = {view.id: list(view.held) for view in given.nodes}
-        for placed in last.plan.placements:
-            job = given.queue.get(placed.number)
-            until = given.now + (job.shape.duration_s if job else 0.0)
-            for process in placed.processes:
-                self.free[process.node_id].add(process.share, -1)
-                self.held[process.node_id].append(Held(placed.number, until, process.share))
+def nodes_after(last: LastPass) -> Pool:
+    """The nodes when everything has started that the pass placed, with what it reserved."""
+    given = last.given
+    pool = Pool(given.nodes, given.now)
+    for placed in last.plan.placements:
+        job = given.queue.get(placed.number)
+        until = given.now + (job.shape.duration_s if job else 0.0)
+        pool.take(placed.number, ((process.node_id, process.share) for process in placed.processes), until)
+    for number, reserved in last.plan.reservations.items():
+        shares = ((process.node_id, process.share) for process in reserved.processes)
+        pool.reserve(number, shares, reserved.start, reserved.end)
+    return pool

@@ -69,7 +69,7 @@ class QueueReader:
         self._settings = settings
         self._defaults = default_needs(settings)
         self._fair_share = FairShare(settings)
-        self._run_times = RunTimes(settings.planned_hours * HOUR_S)
+        self.run_times = RunTimes(settings.planned_hours * HOUR_S)
         self._usage = Usage()
         self._refreshed_at = 0.0
         self._requests: dict[str, Request] = {}
@@ -84,7 +84,7 @@ class QueueReader:
             return SchedulingInput(Given({}, (), now=now), held)
         if not 0 <= now - self._refreshed_at < FULL_PASS_S:
             self._usage = self._fair_share.usage(session, now)
-            self._run_times = run_times.learn(session, self._settings.planned_hours * HOUR_S)
+            self.run_times = run_times.learn(session, self._settings.planned_hours * HOUR_S)
             self._refreshed_at = now
         limited, allowed = limits.find(session, Accounts(session, self._settings), rows, _parse, now=now)
         held |= limited
@@ -92,7 +92,7 @@ class QueueReader:
         idle = idle_nodes(session)
         given = Given(
             self._queue(session, rows, idle, allowed),
-            free_nodes(session, self._run_times, now=now),
+            free_nodes(session, self.run_times, now=now),
             idle,
             self._usage,
             now,
@@ -115,7 +115,7 @@ class QueueReader:
             request = self._requests[texts[row.id]]
             access = resources.access_of(row.user_id, runtimes.needed(row.options))
             access, avoided = _avoid(request, access, failed.get(row.id), idle)
-            planned_s = self._run_times.planned(row.user_id, row.title, time_limits.limit_s(row.options))
+            planned_s = self.run_times.planned(row.user_id, row.title, time_limits.limit_s(row.options))
             key = texts[row.id], access, planned_s, self._mode(row.options), avoided
             shape = self._shapes.get(key) or known.get(key)
             if shape is None or shape.request is not request:

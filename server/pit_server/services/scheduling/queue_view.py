@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from pit_protocol.answers.queue import Queue, QueueEntry
+from pit_protocol.answers.queue import EstimateErrors, Queue, QueueEntry
 from pit_protocol.job_options import NORMAL
 from pit_protocol.states import JobState
 from pit_server.db.models import Group, Job, User
-from pit_server.scheduler.plan import Plan
-from pit_server.scheduler.reason import Reason
 from pit_server.services.jobs.records import delays
+from pit_server.services.scheduling.estimates.start_range import StartRange
+from pit_server.services.scheduling.last_pass import LastPass
 from pit_server.services.scheduling.queue import HOUR_S
 from pit_server.services.users.access import visible
 from pit_server.services.users.tokens import Caller
@@ -19,9 +19,19 @@ from pit_server.services.users.tokens import Caller
 MAX_ROWS = 1_000
 
 
-def show(session: Session, caller: Caller, plan: Plan, reasons: Mapping[int, Reason], *, limit: int) -> Queue:
+def show(
+    session: Session,
+    caller: Caller,
+    last: LastPass,
+    starts: Mapping[int, StartRange],
+    errors: EstimateErrors,
+    *,
+    limit: int,
+) -> Queue:
     """The first jobs of the queue, in the order in which the scheduler considers them."""
-    order = sorted(factors for number, factors in plan.factors.items() if number in reasons)
+    plan, reasons = last.plan, last.reasons
+    # Copied: a pass may add to them.
+    order = sorted(factors for number, factors in dict(plan.factors).items() if number in reasons)
     first = order[: min(limit, MAX_ROWS)]
     rows = {
         row.id: row
@@ -50,8 +60,9 @@ def show(session: Session, caller: Caller, plan: Plan, reasons: Mapping[int, Rea
                 group_use=round(factors.group_use / HOUR_S, 3),
                 user_use=round(factors.user_use / HOUR_S, 3),
                 starts_by=reserved.start if reserved else None,
+                starts=starts.get(factors.number),
                 reason=reasons[factors.number].render(name) if row.is_visible else "",
                 as_of=plan.as_of.get(factors.number),
             )
         )
-    return Queue(entries, len(order))
+    return Queue(entries, len(order), errors)

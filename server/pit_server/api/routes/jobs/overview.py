@@ -35,6 +35,7 @@ def status() -> Status:
                 most_running=most_running,
                 mine_only=mine,
             )
+        found = replace(found, estimates=head().estimating.errors)
         if caller().is_admin and (notice := head().clock.describe()):
             found = replace(found, notices=[*found.notices, f"{notice}; `pit-head accept-clock` ends this"])
         return found, revision > seen

@@ -15,6 +15,6 @@ DEFAULT_ROWS = 100
 @allow(Role.USER)
 def show() -> Queue:
     limit = int(number_argument("limit", DEFAULT_ROWS))
-    scheduling = head().scheduling
+    last, estimating = head().scheduling.last, head().estimating
     with head().database.read() as session:
-        return queue_view.show(session, caller(), scheduling.latest, scheduling.reasons, limit=limit)
+        return queue_view.show(session, caller(), last, estimating.ranges, estimating.errors, limit=limit)

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from pit_protocol.answers.why import Why
 from pit_server.api.http.context import head
 from pit_server.api.http.guard import Role, allow, caller
-from pit_server.services.scheduling import why
+from pit_server.services.scheduling.why import explanation
 
 blueprint = Blueprint("why", __name__)
 
@@ -14,9 +14,9 @@ blueprint = Blueprint("why", __name__)
 @blueprint.get("/jobs/<int:number>/why")
 @allow(Role.USER)
 def show(number: int) -> Why:
-    facts = why.Facts(head().scheduling.last, head().delay_facts, head().data, head().settings)
+    facts = explanation.Facts(head().scheduling.last, head().delay_facts, head().data, head().settings)
     with head().database.read() as session:
-        found, search = why.explain(session, caller(), number, facts)
+        found, search = explanation.explain(session, caller(), number, facts)
     if found.queued is None or search is None:
         return found
     smaller, all_tried = search.run()

@@ -3,7 +3,7 @@
 import time
 import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sqlalchemy import select
@@ -14,6 +14,7 @@ from pit_server.db.database import AnyRow
 from pit_server.db.models import IS_LIVE, Attempt, Job, Node, Process, User
 from pit_server.scheduler.reason import Reason
 from pit_server.services.jobs.processes.lost_processes import SILENCE_S
+from pit_server.services.scheduling.estimates.start_range import StartRange
 from pit_server.services.users.access import visible
 from pit_server.services.users.tokens import Caller
 
@@ -26,11 +27,13 @@ class DelayFacts:
 
     reasons: Mapping[int, Reason]  # why each waiting job waits, from the latest pass of the scheduler
     lost_in_s: Callable[[int, float | None], float | None]  # of a silent node and a lease; None: never
+    starts: Mapping[int, StartRange] = field(default_factory=dict)  # when waiting jobs will start
 
 
 class Delay(NamedTuple):
     text: str
     key: str  # stays the same while only the times in the text change
+    starts: StartRange | None = None  # the estimate, if the job waits
 
     @property
     def mark(self) -> str:
@@ -52,7 +55,7 @@ def find_all(
     name = job_names(session, caller, {job for reason in reasons.values() for job in reason.jobs})
     texts = {number: reason.render(name) for number, reason in reasons.items()}
     return {
-        **{number: Delay(text, text) for number, text in texts.items()},
+        **{number: Delay(text, text, facts.starts.get(number)) for number, text in texts.items()},
         **_find_silent(session, placed, facts),
     }
 

@@ -189,6 +189,7 @@ def _summary(
     row: AnyRow, why: Mapping[int, Delay], used: Mapping[int, tuple[float, float]] = MappingProxyType({})
 ) -> JobSummary:
     gpu, memory = used.get(row.id, (None, None))
+    delay = why.get(row.id)
     state, outcome = JobState(row.state), Outcome(row.outcome) if row.outcome else None
     return JobSummary(
         number=row.id,
@@ -198,9 +199,10 @@ def _summary(
         state=state,
         outcome=outcome,
         letters=letters(state, outcome),
-        reason="; ".join(filter(None, (row.reason, why[row.id].text if row.id in why else ""))),
+        reason="; ".join(filter(None, (row.reason, delay.text if delay else ""))),
         created_at=row.created_at,
         since=row.since,
+        starts=delay.starts if delay else None,
         gpu_percent=gpu,
         memory_percent=memory,
     )

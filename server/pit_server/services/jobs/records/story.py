@@ -8,24 +8,29 @@ from sqlalchemy.orm import Session
 from pit_protocol.answers.why import Failure, Story
 from pit_protocol.states import JobEvent, JobState
 from pit_server.db.models import Event, Job
+from pit_server.services.jobs import time_limits
 from pit_server.services.logs import log_merge
 from pit_server.services.logs.event_text import PlacedProcess
+from pit_server.services.scheduling.why import wait_reasons
+from pit_server.services.users.tokens import Caller
 from pit_server.store.data_root import DataRoot
 
 LAST_LINES = 5  # of the process that failed first
 
 
-def tell(session: Session, job: Job, data: DataRoot) -> Story:
+def tell(session: Session, caller: Caller, job: Job, data: DataRoot) -> Story:
     processes = list(log_merge.list_processes(session, job, only_current=True).values())
     started = [each.process.started_at for each in processes if each.process.started_at is not None]
     ended = [each.process.ended_at for each in processes if each.process.ended_at is not None]
     is_over = len(ended) == len(processes)
     return Story(
         waited_s=_waited_s(session, job),
+        waited_for=wait_reasons.describe(session, caller, job),
         started_at=min(started, default=None),
         ran_s=max(0.0, (max(ended) if is_over else time.time()) - min(started)) if started else None,
         processes=len(processes),
         nodes=sorted({each.node for each in processes}),
+        ends_at=time_limits.ends_at(job),
         failure=_failure(session, job, data, processes) if job.state == JobState.ENDED else None,
     )
 

@@ -1,7 +1,7 @@
 """Why a job waits, from the pass of the scheduler that decided it."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from functools import partial
 
 from sqlalchemy import select
@@ -19,13 +19,17 @@ from pit_protocol.answers.why import (
     Queued,
 )
 from pit_server.db.models import Job, User
+from pit_server.scheduler.explain import Explainer
 from pit_server.scheduler.order import Factors, Waiting
+from pit_server.scheduler.reason import Reason
+from pit_server.services.jobs import time_limits
+from pit_server.services.jobs.records import delays
 from pit_server.services.nodes.aliases import KindNames
-from pit_server.services.scheduling import shortage
-from pit_server.services.scheduling.last_pass import LastPass, NodesAfterPass
+from pit_server.services.scheduling.last_pass import LastPass, nodes_after
 from pit_server.services.scheduling.queue import default_needs
-from pit_server.services.scheduling.shortage import Holding
-from pit_server.services.scheduling.smaller_requests import Search
+from pit_server.services.scheduling.why import shortage
+from pit_server.services.scheduling.why.shortage import Holding
+from pit_server.services.scheduling.why.smaller_requests import Search
 from pit_server.services.users.access import visible
 from pit_server.services.users.tokens import Caller
 from pit_server.settings import Settings
@@ -35,26 +39,30 @@ _NO_USER = "somebody"
 _FACTORS = (PRIORITY, GROUP_USE, USER_USE, ARRIVAL)
 
 
-def explain(session: Session, caller: Caller, job: Job, last: LastPass) -> Queued:
-    """What the job waits for, who holds it, and who is ahead."""
+def explain(session: Session, caller: Caller, job: Job, last: LastPass) -> tuple[Queued, str]:
+    """What the job waits for, who holds it, and who is ahead; and the reason in words."""
     if job.id not in last.reasons:
-        return Queued(as_of=None)
+        return Queued(as_of=None), ""
     as_of = last.plan.as_of.get(job.id, last.given.now)
-    waiting = last.given.queue.get(job.id)
-    if waiting is None:
-        return Queued(as_of=as_of)  # something else than the scheduler holds it
-    nodes = NodesAfterPass(last)
+    waiting, reason = last.given.queue.get(job.id), last.reasons[job.id]
+    if waiting is None:  # something else than the scheduler holds it
+        return Queued(as_of=as_of), _render(session, caller, reason)
+    nodes = nodes_after(last)
     missing = shortage.find_missing(waiting.shape, nodes)
     holdings = shortage.find_holders(waiting.shape, missing, nodes)
     ahead = list_ahead(job.id, last)
     shown = {holding.job for holding in holdings[:MAX_NAMED]}
     names = _names(session, caller, shown.union(*(numbers[:MAX_NAMED] for numbers in ahead.values())))
-    return Queued(
+    limited = _find_limited(session, shown)
+    if missing and reason.jobs:
+        # The reason of a job that the latest pass did not try may name jobs that have ended since.
+        reason = Explainer(nodes, last.given.idle).explain(job.id, waiting.shape)
+    queued = Queued(
         as_of=as_of,
         missing=missing,
-        holders=[_holder(holding, names) for holding in holdings[:MAX_NAMED]],
+        holders=[_holder(holding, names, limited) for holding in holdings[:MAX_NAMED]],
         more_holders=len({holding.job for holding in holdings} - shown),
-        place=sum(map(len, ahead.values())) + 1,
+        place=sum(map(len, ahead.values())) + 1 if job.id in last.plan.factors else None,
         length=sum(number in last.reasons for number in last.given.queue),
         ahead=[
             Ahead(factor, len(ahead[factor]), [names[number] for number in ahead[factor][:MAX_NAMED]])
@@ -62,6 +70,7 @@ def explain(session: Session, caller: Caller, job: Job, last: LastPass) -> Queue
             if ahead[factor]
         ],
     )
+    return queued, _render(session, caller, reason)
 
 
 def search(session: Session, job: Job, last: LastPass, settings: Settings) -> Search | None:
@@ -71,6 +80,10 @@ def search(session: Session, job: Job, last: LastPass, settings: Settings) -> Se
         return None
     resolve = partial(_resolve, kinds=KindNames(session).kinds(), defaults=default_needs(settings))
     return Search(last, waiting, parse(job.request), resolve)
+
+
+def _render(session: Session, caller: Caller, reason: Reason) -> str:
+    return reason.render(delays.job_names(session, caller, reason.jobs))
 
 
 def list_ahead(number: int, last: LastPass) -> Mapping[str, list[int]]:
@@ -110,13 +123,20 @@ def _names(session: Session, caller: Caller, numbers: Iterable[int]) -> dict[int
     return {number: found.get(number, OtherJob(None, _NO_USER)) for number in wanted}
 
 
-def _holder(holding: Holding, names: Mapping[int, OtherJob]) -> Holder:
+def _find_limited(session: Session, numbers: Set[int]) -> Set[int]:
+    """Those with a time limit."""
+    rows = session.execute(select(Job.id, Job.options).where(Job.id.in_(numbers)))
+    return {row.id for row in rows if time_limits.limit_s(row.options) is not None}
+
+
+def _holder(holding: Holding, names: Mapping[int, OtherJob], limited: Set[int]) -> Holder:
     return Holder(
         job=names[holding.job],
         kind=holding.kind,
         amount=holding.amount,
         nodes=holding.nodes,
         until=shortage.known_end(holding.until),
+        has_limit=holding.job in limited,
     )
 
 

@@ -10,7 +10,7 @@ from pit_protocol.answers.why import Missing, NodeFree
 from pit_server.scheduler.capacity import FreeCapacity
 from pit_server.scheduler.demand import Access, Demand, Shape
 from pit_server.scheduler.kinds import AMOUNTS, CPU, MEMORY, SLOT
-from pit_server.services.scheduling.last_pass import NodesAfterPass
+from pit_server.scheduler.pool import Pool
 
 MAX_NODES = 3  # that are named
 
@@ -26,7 +26,7 @@ class Holding:
     until: float = 0.0  # of its last process; infinite: nobody knows
 
 
-def find_missing(shape: Shape, nodes: NodesAfterPass) -> list[Missing]:
+def find_missing(shape: Shape, nodes: Pool) -> list[Missing]:
     """What the groups of the request need and what is not free: together, or on any one node."""
     missing = []
     for demand in shape.demands:
@@ -39,18 +39,21 @@ def find_missing(shape: Shape, nodes: NodesAfterPass) -> list[Missing]:
     return missing
 
 
-def find_holders(shape: Shape, missing: Sequence[Missing], nodes: NodesAfterPass) -> list[Holding]:
+def find_holders(shape: Shape, missing: Sequence[Missing], nodes: Pool) -> list[Holding]:
     """The jobs that hold what is missing, those that end first at the beginning."""
     kinds = {need.kind for need in missing}
     found: dict[tuple[int, str], Holding] = {}
     usable = {node.view.id for demand in shape.demands for node in _allowed(demand, shape.access, nodes)}
     for node_id in sorted(usable):
-        for held in nodes.held[node_id]:
-            for kind in kinds.intersection(held.share.kinds):
+        for held in nodes.states[node_id].held:
+            for kind in kinds:
+                amount = held.share.amount(kind)
+                if not amount:
+                    continue
                 holding = found.setdefault((held.job, kind), Holding(held.job, kind))
-                holding.amount += held.share.amount(kind) / UNITS.get(kind, 1)
+                holding.amount += amount / UNITS.get(kind, 1)
                 holding.until = max(holding.until, held.until)
-                name = nodes.free[node_id].view.name
+                name = nodes.states[node_id].view.name
                 if name not in holding.nodes:
                     holding.nodes.append(name)
     return sorted(found.values(), key=lambda one: (one.until, one.job, one.kind))
@@ -60,13 +63,13 @@ def known_end(until: float) -> float | None:
     return None if until == inf else until
 
 
-def free_kinds(access: Access, nodes: NodesAfterPass) -> list[str]:
+def free_kinds(access: Access, nodes: Pool) -> list[str]:
     """The kinds of GPUs of which the user could have some now, those with most at the beginning."""
     free: defaultdict[str, int] = defaultdict(int)
-    for node in nodes.free.values():
-        if node.view.id not in access.closed_nodes:
-            for kind in node.units:
-                free[kind] += node.free(kind, access)
+    for state in nodes.states.values():
+        if state.view.id not in access.closed_nodes:
+            for kind in state.free.units:
+                free[kind] += state.free.free(kind, access)
     return sorted((kind for kind, count in free.items() if count), key=lambda kind: (-free[kind], kind))
 
 
@@ -78,14 +81,10 @@ def _needs(demand: Demand) -> Iterator[tuple[str, int]]:
             yield kind, amount
 
 
-def _allowed(demand: Demand, access: Access, nodes: NodesAfterPass) -> list[FreeCapacity]:
+def _allowed(demand: Demand, access: Access, nodes: Pool) -> list[FreeCapacity]:
     """The nodes where the user may run a process of the group."""
-    place = demand.placement
     return [
-        node
-        for node in nodes.free.values()
-        if node.view.id not in access.closed_nodes
-        and (place is None or place.allows(node.view.name, node.view.labels))
+        state.free for state in nodes.allowed(demand.placement) if state.view.id not in access.closed_nodes
     ]
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from msgspec.structs import replace
 from sqlalchemy.orm import Session
 
 from pit_protocol.answers.why import Why
@@ -9,9 +10,9 @@ from pit_protocol.states import JobState
 from pit_server.services.jobs import jobs
 from pit_server.services.jobs.records import job_records, story
 from pit_server.services.jobs.records.delays import DelayFacts
-from pit_server.services.scheduling import why_waiting
 from pit_server.services.scheduling.last_pass import LastPass
-from pit_server.services.scheduling.smaller_requests import Search
+from pit_server.services.scheduling.why import waiting
+from pit_server.services.scheduling.why.smaller_requests import Search
 from pit_server.services.users.tokens import Caller
 from pit_server.settings import Settings
 from pit_server.store.data_root import DataRoot
@@ -33,6 +34,7 @@ def explain(session: Session, caller: Caller, number: int, facts: Facts) -> tupl
     summary, _ = job_records.summarize(session, caller, number, facts.delays)
     is_mine = job.user_id == caller.user_id
     if job.state == JobState.WAITING:
-        queued = why_waiting.explain(session, caller, job, facts.last)
-        return Why(summary, is_mine, queued), why_waiting.search(session, job, facts.last, facts.settings)
-    return Why(summary, is_mine, story=story.tell(session, job, facts.data)), None
+        queued, reason = waiting.explain(session, caller, job, facts.last)
+        summary = replace(summary, reason="; ".join(filter(None, (job.reason, reason))))
+        return Why(summary, is_mine, queued), waiting.search(session, job, facts.last, facts.settings)
+    return Why(summary, is_mine, story=story.tell(session, caller, job, facts.data)), None

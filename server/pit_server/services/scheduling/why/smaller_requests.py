@@ -8,15 +8,26 @@ from decimal import Decimal
 
 from pit_grammar import Count, Need, Request
 from pit_protocol.answers.why import SmallerRequest
+from pit_protocol.durations import HOUR_S, render_duration
 from pit_server.scheduler.demand import Shape
 from pit_server.scheduler.kinds import ANY_GPU
+from pit_server.scheduler.limits import Limits
 from pit_server.scheduler.order import Waiting
 from pit_server.scheduler.plan import plan
-from pit_server.services.scheduling import shortage
-from pit_server.services.scheduling.last_pass import LastPass, NodesAfterPass
+from pit_server.services.scheduling.last_pass import LastPass, nodes_after
+from pit_server.services.scheduling.why import shortage
 
 MAX_FOUND = 3
 MAX_KINDS = 3  # of other GPUs that are tried
+LENGTHS_S = (
+    24 * HOUR_S,
+    8 * HOUR_S,
+    4 * HOUR_S,
+    2 * HOUR_S,
+    HOUR_S,
+    HOUR_S / 2,
+    HOUR_S / 6,
+)  # that are tried
 BUDGET_S = 0.3
 _one_at_a_time = threading.Lock()  # so that many who ask do not slow down the passes
 
@@ -34,27 +45,38 @@ class Trials:
     """Tries other requests of one waiting job in the pass that did not start it."""
 
     def __init__(self, search: "Search", is_over: Callable[[], bool]) -> None:
-        self._given = search.last.given
         self._job = search.job
+        given = search.last.given
+        self._number = max(given.queue) + 1  # it arrives last
+        self._given = replace(given, limits=_limits_for(self._number, search.job.number, given.limits))
         self._resolve = search.resolve
         self.is_over = is_over
 
     def starts_alone(self, request: Request) -> bool:
         """Whether it would start if nothing else waited."""
-        return self._starts(request, {})
+        return self._starts(request, self._job.shape.duration_s, {})
 
-    def starts(self, request: Request) -> bool:
-        """Whether it would start if it were submitted now, instead of the job."""
+    def starts(self, request: Request, length_s: float | None = None) -> bool:
+        """Whether it would start if it were submitted now, instead of the job; if it is this short."""
         others = {number: job for number, job in self._given.queue.items() if number != self._job.number}
-        return self._starts(request, others)
+        return self._starts(request, length_s or self._job.shape.duration_s, others)
 
-    def _starts(self, request: Request, others: dict[int, Waiting]) -> bool:
-        number = max(self._given.queue) + 1  # it arrives last
+    def _starts(self, request: Request, length_s: float, others: dict[int, Waiting]) -> bool:
         old = self._job.shape
-        shape = Shape(self._resolve(request), old.access, old.duration_s, old.mode, old.avoided)
-        queue = {**others, number: self._job._replace(number=number, shape=shape)}
+        shape = Shape(self._resolve(request), old.access, length_s, old.mode, old.avoided)
+        queue = {**others, self._number: self._job._replace(number=self._number, shape=shape)}
         made = plan(replace(self._given, queue=queue), None, self.is_over)
-        return any(placed.number == number for placed in made.placements)
+        return any(placed.number == self._number for placed in made.placements)
+
+
+def _limits_for(number: int, like: int, limits: Limits) -> Limits:
+    """The same limits, with a job that counts for the same accounts as another."""
+    if like not in limits.accounts:
+        return limits
+    accounts = {**limits.accounts, number: limits.accounts[like]}
+    return replace(
+        limits, accounts=accounts, limit_s={**limits.limit_s, number: limits.limit_s.get(like, 0.0)}
+    )
 
 
 @dataclass(frozen=True)
@@ -77,9 +99,9 @@ class Search:
             _one_at_a_time.release()
 
     def _run(self, trials: Trials) -> tuple[list[SmallerRequest], bool]:
-        found: list[SmallerRequest] = []
         shape = self.job.shape
-        free = shortage.free_kinds(shape.access, NodesAfterPass(self.last))
+        found = self._find_shorter(trials)
+        free = shortage.free_kinds(shape.access, nodes_after(self.last))
         for variation in variations(self.request, [kind for kind in free if kind not in shape.named]):
             if len(found) == MAX_FOUND or trials.is_over():
                 break
@@ -87,6 +109,17 @@ class Search:
             if smaller is not None:
                 found.append(SmallerRequest(str(smaller), variation.change))
         return found, not trials.is_over()
+
+    def _find_shorter(self, trials: Trials) -> list[SmallerRequest]:
+        """The longest time limit with which the job would start before the reservations of others."""
+        if trials.starts_alone(self.request):
+            for length_s in LENGTHS_S:
+                if trials.is_over():
+                    break
+                if length_s < self.job.shape.duration_s and trials.starts(self.request, length_s):
+                    text = render_duration(length_s)
+                    return [SmallerRequest(str(self.request), f"with a time limit of {text}", text)]
+        return []
 
 
 def _largest(variation: Variation, trials: Trials) -> Request | None:

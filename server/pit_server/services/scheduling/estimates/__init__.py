@@ -1,0 +1,1 @@
+"""When waiting jobs will start, and how good these estimates are."""

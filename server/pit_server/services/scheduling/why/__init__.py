@@ -1,0 +1,1 @@
+"""Why a job waits, or how it came where it is."""
