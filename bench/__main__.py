@@ -6,7 +6,19 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from bench import containers, crowd, data, lab, latency, queue, scheduler, snapshots, start, throughput
+from bench import (
+    attacks,
+    containers,
+    crowd,
+    data,
+    lab,
+    latency,
+    queue,
+    scheduler,
+    snapshots,
+    start,
+    throughput,
+)
 from bench.sizes import SMOKE, Sizes
 from bench.table import Row, render
 from tests.support.clusters.local import Cluster, Project, running
@@ -49,6 +61,7 @@ MEASUREMENTS: dict[str, Measure] = {
     "scheduler": scheduler.measure,
     "queue": partial(_on_cluster, queue.measure),
     "crowd": partial(_on_cluster, crowd.measure),
+    "attacks": partial(_on_cluster, attacks.measure),
     "lab": partial(_on_cluster, lab.measure),
     "snapshots": partial(_on_cluster, snapshots.measure),
     "containers": containers.measure,

@@ -1,30 +1,25 @@
 """Short requests while a crowd holds connections and attackers open more."""
 
 import asyncio
-import http.client
 import json
 import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing.synchronize import Event
 
-from bench.crowd_client import Place, exchange, open_idle
-from bench.crowd_setup import Probe, admit, find_place, raise_limit
+from bench.crowd_client import Place, exchange, guess_all, open_idle
+from bench.crowd_setup import admit, find_place, probe, raise_limit
 from bench.sizes import Sizes
 from bench.submitting import connect, snapshot, submit
-from bench.table import Row, seconds
-from pit_protocol import API_PREFIX
+from bench.table import Row
 from pit_protocol.messages.beat import BEAT_TYPE, Beat, Hello, Inventory, pack_beat
-from pit_protocol.version_check import HEADERS
 from pit_protocol.wire import encode
 from tests.support.clusters.local import Cluster, eventually
 
 FOLLOWERS_PER_USER = 50  # `user_held`
-ADDRESSES = 20  # of those who guess passwords
-PROBES_PER_S = 20
 ARRIVE_S = 0.02  # between two of the crowd, which keep that distance when they ask again
 
 
@@ -40,42 +35,21 @@ def measure(cluster: Cluster, sizes: Sizes) -> list[Row]:
         with _crowd(place, beats, followers, number) as is_there:
             eventually(is_there, within_s=600)
             time.sleep(sizes.crowd_settle_s)
-            held = _probe(cluster, place, followers[0], sizes.short_requests)
+            held = probe(cluster, place, followers[0], sizes.short_requests)
             with (
                 open_idle(place, sizes.idle_connections),
                 open_idle(place, sizes.one_byte_connections, b"G"),
                 ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as attacker,
             ):
                 attacker.submit(os.getpid).result()  # it has started
-                guesses = attacker.submit(_guess_all, place, sizes.bad_logins)
-                attacked = _probe(cluster, place, followers[0], sizes.short_requests)
+                guesses = attacker.submit(guess_all, place, sizes.bad_logins)
+                attacked = probe(cluster, place, followers[0], sizes.short_requests)
                 refused = guesses.result()
         head.stop(number)
     if not refused <= {401, 429, 503}:
         raise RuntimeError(f"guessed passwords were answered with {sorted(refused)}")
     name = f"{len(beats):,} beats, {len(followers):,} followers"
     return [*held.rows(name), *attacked.rows(f"{name}, attacked")]
-
-
-def _probe(cluster: Cluster, place: Place, token: str, count: int) -> Probe:
-    """Ask for something short at a steady rate."""
-    probed = Probe(cluster)
-    connection = http.client.HTTPConnection(*place, timeout=120)
-    headers = {"Authorization": f"Bearer {token}", **HEADERS}
-    for index in range(count):
-        time.sleep(max(0.0, probed.began + index / PROBES_PER_S - time.monotonic()))
-
-        def ask() -> None:
-            connection.request("GET", f"{API_PREFIX}/me", headers=headers)
-            answer = connection.getresponse()
-            answer.read()
-            if answer.status != 200:
-                raise RuntimeError(f"a short request was answered with {answer.status}")
-
-        probed.times.append(seconds(ask))
-    connection.close()
-    probed.finish()
-    return probed
 
 
 @contextmanager
@@ -151,21 +125,3 @@ async def _follow(place: Place, token: str, number: int, arrive: Callable[[], No
         if not cursor:
             arrive()
         cursor = answer["cursor"]
-
-
-def _guess_all(place: Place, count: int) -> set[int]:
-    """The statuses of wrong passwords, all sent at once; in a process of its own."""
-    with ThreadPoolExecutor(count) as pool:
-        return set(pool.map(lambda index: _guess(place, index), range(count)))
-
-
-def _guess(place: Place, index: int) -> int:
-    """The answer to a wrong password, from one of several addresses."""
-    body = json.dumps({"name": f"crowd{index % 3}", "password": f"guess {index:05}", "label": ""})
-    source = (f"127.0.0.{2 + index % ADDRESSES}", 0)
-    connection = http.client.HTTPConnection(*place, timeout=120, source_address=source)
-    try:
-        connection.request("POST", f"{API_PREFIX}/login", body, {"Content-Type": "application/json"})
-        return connection.getresponse().status
-    finally:
-        connection.close()

@@ -1,8 +1,11 @@
 """Many connections to a head from one process: some ask again and again, some send nothing."""
 
 import asyncio
+import http.client
+import json
 import socket
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Protocol
 
@@ -10,6 +13,7 @@ from pit_protocol import API_PREFIX
 from pit_protocol.version_check import HEADERS
 
 Place = tuple[str, int]
+ADDRESSES = 20  # of those who guess passwords
 
 
 class Ask(Protocol):
@@ -58,3 +62,21 @@ def open_idle(place: Place, count: int, sent: bytes = b"") -> Iterator[None]:
             if sent:
                 sock.sendall(sent)
         yield
+
+
+def guess_all(place: Place, count: int) -> set[int]:
+    """The statuses of wrong passwords, all sent at once; in a process of its own."""
+    with ThreadPoolExecutor(count) as pool:
+        return set(pool.map(lambda index: _guess(place, index), range(count)))
+
+
+def _guess(place: Place, index: int) -> int:
+    """The answer to a wrong password, from one of several addresses."""
+    body = json.dumps({"name": f"crowd{index % 3}", "password": f"guess {index:05}", "label": ""})
+    source = (f"127.0.0.{2 + index % ADDRESSES}", 0)
+    connection = http.client.HTTPConnection(*place, timeout=120, source_address=source)
+    try:
+        connection.request("POST", f"{API_PREFIX}/login", body, {"Content-Type": "application/json"})
+        return connection.getresponse().status
+    finally:
+        connection.close()

@@ -1,5 +1,6 @@
 """What benchmarks with many nodes and users share: their tokens, and what the head uses meanwhile."""
 
+import http.client
 import os
 import resource
 import time
@@ -7,7 +8,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from bench.crowd_client import Place
-from bench.table import Row, percentile, time_row
+from bench.table import Row, percentile, seconds, time_row
+from pit_protocol import API_PREFIX
+from pit_protocol.version_check import HEADERS
 from pit_server.db.database import Database
 from pit_server.services.nodes import nodes
 from pit_server.services.users import accounts, tokens
@@ -15,6 +18,7 @@ from pit_server.wakeups import Wakeups
 from tests.support.clusters.local import Cluster
 
 GOAL_S = 0.1
+PROBES_PER_S = 20
 
 
 class Probe:
@@ -39,6 +43,27 @@ class Probe:
     def _cpu_s(self) -> float:
         fields = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in self._pids]
         return sum(int(line[11]) + int(line[12]) for line in fields) / os.sysconf("SC_CLK_TCK")
+
+
+def probe(cluster: Cluster, place: Place, token: str, count: int) -> Probe:
+    """Ask for something short at a steady rate."""
+    probed = Probe(cluster)
+    connection = http.client.HTTPConnection(*place, timeout=120)
+    headers = {"Authorization": f"Bearer {token}", **HEADERS}
+    for index in range(count):
+        time.sleep(max(0.0, probed.began + index / PROBES_PER_S - time.monotonic()))
+
+        def ask() -> None:
+            connection.request("GET", f"{API_PREFIX}/me", headers=headers)
+            answer = connection.getresponse()
+            answer.read()
+            if answer.status != 200:
+                raise RuntimeError(f"a short request was answered with {answer.status}")
+
+        probed.times.append(seconds(ask))
+    connection.close()
+    probed.finish()
+    return probed
 
 
 def admit(cluster: Cluster, node_count: int, user_count: int, *, admins: bool) -> tuple[list[str], list[str]]:
