@@ -35,4 +35,9 @@ class Head:
 
     @property
     def delay_facts(self) -> DelayFacts:
-        return DelayFacts(self.scheduling.reasons, self.node_watch.lost_in_s, self.estimating.ranges)
+        return DelayFacts(
+            self.scheduling.reasons,
+            self.node_watch.lost_in_s,
+            self.scheduling.fresh.find,
+            self.estimating.ranges,
+        )

@@ -9,7 +9,7 @@ from pit_server.scheduler.plan import FULL_PASS_S, Plan, plan
 from pit_server.scheduler.reason import Reason
 from pit_server.services.jobs import dependencies
 from pit_server.services.jobs.processes import plan_commit
-from pit_server.services.scheduling.last_pass import LastPass
+from pit_server.services.scheduling.last_pass import FreshReasons, LastPass
 from pit_server.services.scheduling.queue import QueueReader, SchedulingInput
 from pit_server.settings import Settings
 from pit_server.wakeups import ESTIMATING, STATUS, job_topic
@@ -26,6 +26,7 @@ class Scheduling:
         self.latest = Plan()  # its placements may not have been committed
         self.reasons: Mapping[int, Reason] = {}  # why each waiting job waits
         self.last = LastPass()
+        self.fresh = FreshReasons(self.last)
         self.waits: dict[int, Reason] = {}  # what jobs have waited for, until the estimating thread stores it
 
     def __call__(self) -> float | None:
@@ -60,6 +61,7 @@ class Scheduling:
         before, self.reasons = self.reasons, {**self.latest.reasons, **held}
         made = replace(self.latest, memory=None)
         self.last = LastPass(found.given, made, self.reasons, self._reader.run_times)
+        self.fresh = FreshReasons(self.last)
         changed = [number for number, reason in self.reasons.items() if before.get(number) != reason]
         if changed:
             self._database.wakeups.notify([STATUS, *map(job_topic, changed)])

@@ -91,6 +91,8 @@ class Pass:
             return
         if self._is_in_vain(shape, states):
             known.has_failed = True
+            if known.behind != _behind(memory.first(shape).number):  # the one that was first has started
+                memory.unexplained[shape] = None
             return
         yield from self._consider(memory.jobs[memory.first(shape).number], known)
         if shape in memory.classes and not known.has_failed:

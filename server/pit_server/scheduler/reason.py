@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 MAX_NAMED = 3  # of the jobs that a reason names
 JOBS, HOLD, RUN = "{jobs}", "{hold}", "{run}"  # in a reason's text: the jobs, and verbs that agree with them
+ORDER = ("waits behind", "would delay")  # the beginnings of reasons that name waiting jobs
 
 
 def number_of(job: int) -> str:
@@ -17,6 +18,11 @@ class Reason(NamedTuple):
     text: str
     jobs: tuple[int, ...] = ()
     more: int = 0
+
+    @property
+    def is_about_order(self) -> bool:
+        """Whether it names jobs that wait, too."""
+        return self.text.startswith(ORDER)
 
     def render(self, name: Callable[[int], str] = number_of) -> str:
         """The text for a reader to whom the jobs have these names."""

@@ -75,7 +75,24 @@ def test_a_reason_names_the_jobs_that_hold_it_now(
     worker.beat(*(ended(process) for process in worker.orders()))
     head.scheduling()
     assert anna.job(second)["state"] == "starting"
-    assert _why(anna, number)["job"]["reason"] == f"needs 1 a100, 0 free; job {second} holds them"
+    reason = f"needs 1 a100, 0 free; job {second} holds them"
+    assert _why(anna, number)["job"]["reason"] == anna.job(number)["reason"] == reason
+
+
+def test_nobody_waits_behind_a_job_that_has_started(
+    head: Head, worker: Worker, anna: Person, a_placed_job: Build, a_waiting_job: Build
+) -> None:
+    a_placed_job("[4:a100]")
+    first, second, third = (a_waiting_job("[4:a100]") for _ in range(3))
+    head.scheduling()
+    assert anna.job(third)["reason"] == f"waits behind job {first}, which needs the same"
+    worker.beat(*(ended(process) for process in worker.orders()))
+    head.scheduling()
+    assert anna.job(second)["reason"] == f"needs 4 a100, 0 free; job {first} holds them"
+    assert anna.job(third)["reason"] == f"waits behind job {second}, which needs the same"
+    # Before the next pass, too.
+    anna.ok(anna.stop(second))
+    assert anna.job(third)["reason"] == f"needs 4 a100, 0 free; job {first} holds them"
 
 
 def test_those_ahead_are_named_by_the_factor_that_puts_them_there(

@@ -1,8 +1,11 @@
 """The latest pass of the scheduler, for those who ask why."""
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pit_server.scheduler.explain import Explainer
+from pit_server.scheduler.order import Waiting
 from pit_server.scheduler.plan import Given, Plan
 from pit_server.scheduler.pool import Pool
 from pit_server.scheduler.reason import Reason
@@ -17,6 +20,28 @@ class LastPass:
     plan: Plan = field(default_factory=Plan)
     reasons: Mapping[int, Reason] = field(default_factory=dict)  # why each waiting job waits
     run_times: RunTimes = field(default_factory=lambda: RunTimes(0.0))  # that it planned with
+
+
+class FreshReasons:
+    """Why jobs wait by what the latest pass left, also those that it had no reason to look at."""
+
+    def __init__(self, last: LastPass) -> None:
+        self._last = last
+        self._lock = threading.Lock()
+        self._explainer: Explainer | None = None
+        self._known: dict[int, Reason] = {}
+
+    def find(self, number: int) -> Reason | None:
+        """The reason of a waiting job, made for the first who asks; None: the pass did not consider it."""
+        with self._lock:
+            if number not in self._known and number in self._last.given.queue:
+                self._known[number] = self._explain(self._last.given.queue[number])
+            return self._known.get(number)
+
+    def _explain(self, waiting: Waiting) -> Reason:
+        if self._explainer is None:
+            self._explainer = Explainer(nodes_after(self._last), self._last.given.idle)
+        return self._explainer.explain(waiting.number, waiting.shape)
 
 
 def nodes_after(last: LastPass) -> Pool:

@@ -27,6 +27,7 @@ class DelayFacts:
 
     reasons: Mapping[int, Reason]  # why each waiting job waits, from the latest pass of the scheduler
     lost_in_s: Callable[[int, float | None], float | None]  # of a silent node and a lease; None: never
+    find_reason: Callable[[int], Reason | None]  # again, of a waiting job
     starts: Mapping[int, StartRange] = field(default_factory=dict)  # when waiting jobs will start
 
 
@@ -51,13 +52,29 @@ def find_all(
             waiting.append(row.id)
         elif row.state in (JobState.STARTING, JobState.RUNNING, JobState.STOPPING):
             placed.append(row.id)
-    reasons = {number: facts.reasons[number] for number in waiting if number in facts.reasons}
+    reasons = _reasons(session, waiting, facts)
     name = job_names(session, caller, {job for reason in reasons.values() for job in reason.jobs})
     texts = {number: reason.render(name) for number, reason in reasons.items()}
     return {
         **{number: Delay(text, text, facts.starts.get(number)) for number, text in texts.items()},
         **_find_silent(session, placed, facts),
     }
+
+
+def _reasons(session: Session, waiting: Collection[int], facts: DelayFacts) -> dict[int, Reason]:
+    """Why these jobs wait; a reason that is no longer true is found again."""
+    reasons = {number: facts.reasons[number] for number in waiting if number in facts.reasons}
+    named = {job for reason in reasons.values() for job in reason.jobs}
+    if not named:
+        return reasons
+    query = select(Job.id, Job.state).where(Job.id.in_(named), Job.state != JobState.WAITING)
+    states = {row.id: row.state for row in session.execute(query)}
+    for number, reason in reasons.items():
+        gone = [job for job in reason.jobs if states.get(job) == JobState.ENDED]
+        passed = reason.is_about_order and any(job in states for job in reason.jobs)
+        if gone or passed:
+            reasons[number] = facts.find_reason(number) or reason
+    return reasons
 
 
 def job_names(session: Session, caller: Caller, numbers: Collection[int]) -> Callable[[int], str]:

@@ -54,8 +54,7 @@ def explain(session: Session, caller: Caller, job: Job, last: LastPass) -> tuple
     shown = {holding.job for holding in holdings[:MAX_NAMED]}
     names = _names(session, caller, shown.union(*(numbers[:MAX_NAMED] for numbers in ahead.values())))
     limited = _find_limited(session, shown)
-    if missing and reason.jobs:
-        # The reason of a job that the latest pass did not try may name jobs that have ended since.
+    if missing and reason.jobs:  # which may have ended since a pass found the reason
         reason = Explainer(nodes, last.given.idle).explain(job.id, waiting.shape)
     queued = Queued(
         as_of=as_of,
