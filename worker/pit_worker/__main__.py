@@ -119,7 +119,7 @@ def _doctor(given: argparse.Namespace) -> int:
     findings += doctor.check_machine(chosen)
     findings += check_engine(Engine(), is_needed=chosen is not None and chosen.runtime == "docker")
     if chosen and chosen.runtime == "docker":
-        findings.append(check_firewall(Firewall(chosen.spool)))
+        findings.append(check_firewall(Firewall(chosen.spool, has_overlay=bool(chosen.overlay))))
     if given.json:
         _say(json.dumps([to_json(finding) for finding in findings]))
     else:

@@ -3,6 +3,8 @@
 Containers meet on an overlay that an admin has created, other processes by the addresses of their nodes.
 """
 
+import re
+import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +31,7 @@ if [ "$GROUP_INDEX" = 0 ]; then echo "hello from afar" | nc -l -p "$MASTER_PORT"
 until nc "$HOST_GROUP0_PROCESS0" "$MASTER_PORT" 2>/dev/null; do sleep 0.1; done; fi
 echo "process $RANK is $(hostname) and knows $HOST_GROUP0_PROCESS0 and $HOST_GROUP1_PROCESS0"
 ip addr | grep -c 10.78.0.
+echo "metadata: $(nc -w 3 169.254.169.254 80 </dev/null 2>&1)"
 """
 
 
@@ -63,6 +66,12 @@ class TwoMachines:
             config = self._lab.join(self.root.ok("add", f"node:{name}"), name, machine.address)
             self._lab.start_worker(config, machine.inside, DOCKER_HOST=own.host, **settings)
         eventually(lambda: {n["state"] for n in self.root.json("show", "nodes")["nodes"]} == {"online"})
+
+    def route_metadata(self) -> None:
+        """A way to where clouds have their metadata service, as a machine in a cloud has it."""
+        for machine in self._wires.machines:
+            route = ["ip", "route", "add", "169.254.169.254", "via", self._wires.head]
+            subprocess.run([*machine.inside, *route], check=True)
 
     def make_swarm(self) -> None:
         """A swarm of both machines; only the first sees the network before a container uses it."""
@@ -115,6 +124,7 @@ def test_a_process_that_fails_on_another_node_stops_the_others(root: Person) -> 
 
 
 def test_processes_on_two_machines_meet_by_name_on_their_overlay(root: Person, machines: TwoMachines) -> None:
+    machines.route_metadata()
     log = root.ok("run", "by name", "[]@n0,[]@n1", "-l", "-d", MEET_BY_NAME)
     number, processes = last_job(root)
     assert "[worker 1] hello from afar" in log
@@ -122,6 +132,7 @@ def test_processes_on_two_machines_meet_by_name_on_their_overlay(root: Person, m
     for rank in (0, 1):
         assert f"[worker {rank}] process {rank} is {names[rank]} and knows {names[0]} and {names[1]}" in log
         assert f"[worker {rank}] 1\n" in log
+        assert re.search(rf"\[worker {rank}\] metadata: .*Connection refused", log), log
     assert [p["node"] for p in processes] == ["n0", "n1"]
     eventually(lambda: not any(own.client.containers.list(all=True) for own in machines.engines))
     machines.engines[0].client.networks.get(NETWORK).remove()

@@ -63,7 +63,8 @@ class DockerRuntime:
         self._spool = spool = settings.spool
         self._engine = Engine()
         self._images = Images(self._engine, spool, settings.image_cache_gib)
-        self._firewall = Firewall(spool, parse_allowed(settings.network_allow))
+        allowed = parse_allowed(settings.network_allow)
+        self._firewall = Firewall(spool, allowed, has_overlay=bool(settings.overlay))
         self._networks = Networks(self._engine, spool, parse_pools(settings.network_pool), self._firewall)
         self._output_writers = OutputWriters()
         self._container_start = ContainerStart(

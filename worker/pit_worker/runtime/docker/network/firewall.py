@@ -1,7 +1,8 @@
 """A firewall around private networks: they reach neither the node itself nor a cloud's metadata service.
 
 The worker has two chains of its own in iptables: one for packets to the node, one for packets through it.
-They match bridges by their names, so they do not depend on what runs.
+They match bridges by their names, so they do not depend on what runs. From an overlay, containers get out
+through a bridge that they share with those of others, so only the metadata service is closed there.
 """
 
 import hashlib
@@ -23,6 +24,7 @@ LINK_LOCAL = "169.254.0.0/16"  # the metadata services of clouds, which give cre
 DNS_PORT = 53
 DOCKER_CHAIN = "-N DOCKER-USER"  # as iptables lists it
 TIMEOUT_S = 20
+OVERLAY_BRIDGE = "docker_gwbridge"
 REJECT = ("-p tcp -j REJECT --reject-with tcp-reset", "-j REJECT")
 
 log = logging.getLogger(__name__)
@@ -36,9 +38,12 @@ def bridge_name(spool: Path, network: str) -> str:
 class Firewall:
     """The rules of one worker; without root or iptables there are none."""
 
-    def __init__(self, spool: Path, places: Iterable[AllowedTarget] = ()) -> None:
+    def __init__(
+        self, spool: Path, places: Iterable[AllowedTarget] = (), *, has_overlay: bool = False
+    ) -> None:
         self._places = (*places, *_name_servers(RESOLV_CONF))
         self._bridges = f"{_prefix(spool)}+"
+        self._has_overlay = has_overlay
         tag = _tag(spool).upper()
         self._to_node, self._through = f"PIT-{tag}-NODE", f"PIT-{tag}-AWAY"
         self._has_warned = False
@@ -82,7 +87,7 @@ class Firewall:
             return
         for program in ("iptables", "ip6tables"):
             # Docker's chain may have been created since, or removed.
-            for hook in {*self._hooks([]), *self._hooks([DOCKER_CHAIN])}:
+            for hook in {*self._hooks(program, []), *self._hooks(program, [DOCKER_CHAIN])}:
                 _succeeds(program, "-D", *hook)
             for chain in (self._to_node, self._through):
                 _succeeds(program, "-F", chain)
@@ -108,13 +113,16 @@ class Firewall:
 
     def _missing_hooks(self, program: str) -> list[tuple[str, ...]]:
         rules = _list_rules(program)
-        return [hook for hook in self._hooks(rules) if f"-A {' '.join(hook)}" not in rules]
+        return [hook for hook in self._hooks(program, rules) if f"-A {' '.join(hook)}" not in rules]
 
-    def _hooks(self, rules: Collection[str]) -> list[tuple[str, ...]]:
+    def _hooks(self, program: str, rules: Collection[str]) -> list[tuple[str, ...]]:
         # Docker puts its own rules first in FORWARD, but leaves this chain alone.
         away = "DOCKER-USER" if DOCKER_CHAIN in rules else "FORWARD"
         here = ("-i", self._bridges, "-j")
-        return [("INPUT", *here, self._to_node), (away, *here, self._through)]
+        hooks = [("INPUT", *here, self._to_node), (away, *here, self._through)]
+        if self._has_overlay and program == "iptables":  # the chain for IPv6 would close everything
+            hooks.append((away, "-i", OVERLAY_BRIDGE, "-j", self._through))
+        return hooks
 
     def _warn(self, text: str) -> None:
         if not self._has_warned:

@@ -93,10 +93,11 @@ class Networks:
                     self._engine.remove_network(name)
 
     def check(self, name: str) -> None:
-        """Raise NodeFault if this node can tell that there is no such network."""
+        """Before a container joins an overlay; raises NodeFault if this node can tell that it has none."""
         # In a swarm, a node that is not a manager sees a network only while a container is on it.
         if not self._engine.has_network(name) and not self._engine.is_in_swarm():
             raise NodeFault(explain_missing(name))
+        self._firewall.ensure()
 
 
 def explain_missing(name: str) -> str:
