@@ -89,7 +89,7 @@ def serve(settings: Settings) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("alembic").setLevel(logging.WARNING)
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # An archive of a deep directory keeps one descriptor open per level.
+    # Each connection has a descriptor.
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     held = lock.hold(settings.sqlalchemy_url)
     _check_database(settings)

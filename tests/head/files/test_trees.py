@@ -11,8 +11,9 @@ from pit_protocol.problem import Problem
 from pit_protocol.system.tree_delete import delete
 from pit_server import cancellation
 from pit_server.services.files import unix_ids
-from pit_server.store.files import tree_copy, tree_walk
+from pit_server.store.files import archive, listing, tree_copy, tree_walk
 from pit_server.store.files.disk_usage import measure
+from pit_server.store.files.domain_files import Domain
 from pit_server.store.files.tree_copy import copy_tree
 from pit_server.store.files.tree_walk import walk
 from tests.support.deep_directory import LEVELS, make_deep
@@ -37,6 +38,19 @@ def test_depth_stops_neither_measuring_nor_owning_nor_deleting(deep: Path) -> No
     unix_ids._chown_all(deep, os.geteuid(), os.getegid())
     assert delete(deep)
     assert not deep.exists()
+
+
+def test_depth_costs_a_listing_and_an_archive_no_descriptors(deep: Path) -> None:
+    def open_files() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    before = open_files()
+    with Domain(deep, "home") as domain:
+        listed = [open_files() for _ in listing.walk(domain, "", recursive=True)]
+        matched = [open_files() for _ in listing.match(domain, "", "**/file")]
+    assert (len(listed), len(matched)) == (LEVELS + 1, 1)
+    assert max(*listed, *matched, *(open_files() for _ in archive.stream(deep, "job-7"))) < before + 10
+    assert open_files() == before
 
 
 def test_a_copy_of_many_levels_is_refused(deep: Path, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from pit_protocol.transport.tar_reader import DIRECTORY, FILE, LINK, Member
 from pit_protocol.transport.tar_writer import ended, header, padding, sealed
 from pit_server import cancellation
 from pit_server.store.files.domain_files import Domain, is_part, names_in, target_of
+from pit_server.store.files.tree_walk import Trail
 
 BLOCK = 256 * 1024
 GZIP = 31  # zlib's name for a gzip header and trailer
@@ -110,27 +111,30 @@ def _selected(domain: Domain, path: str, names: Iterable[str]) -> Iterator[bytes
 def _directory(root: int, name: str) -> Iterator[bytes]:
     """A directory and all below it; with an explicit stack, because a job may nest as deep as it likes."""
     yield _header(name, os.fstat(root), DIRECTORY)
-    stack = [(root, name, iter(names_in(root)))]
+    trail = Trail(root)
+    stack = [(name, iter(names_in(root)))]
     try:
-        while stack:
+        while True:
             cancellation.check()
-            directory, path, entries = stack[-1]
+            path, entries = stack[-1]
             entry = next(entries, None)
             if entry is None:
                 stack.pop()
-                if stack:
-                    os.close(directory)
+                if not stack:
+                    return
+                trail.leave()
+                del stack[len(trail.parts) + 1 :]
                 continue
             inside = f"{path}/{entry}"
             try:
-                below = None if is_part(entry) else (yield from _entry(directory, entry, inside))
+                below = None if is_part(entry) else (yield from _entry(trail.here, entry, inside))
             except FileNotFoundError:
                 continue  # gone since it was listed
             if below is not None:
-                stack.append((below, inside, iter(names_in(below))))
+                trail.enter(entry, below)
+                stack.append((inside, iter(names_in(below))))
     finally:
-        for directory, _, _ in stack[1:]:
-            os.close(directory)
+        trail.close()
 
 
 def _entry(directory: int, entry: str, path: str) -> Generator[bytes, None, int | None]:

@@ -10,6 +10,7 @@ from itertools import groupby
 from pit_protocol.problem import Problem
 from pit_server import cancellation
 from pit_server.store.files.domain_files import DIRECTORY, Domain, Entry, Kind, entry_at, is_part, names_in
+from pit_server.store.files.tree_walk import Trail
 
 ANY_DEPTH = "**"
 LONGEST_PATTERN = 1000
@@ -40,22 +41,25 @@ def match(domain: Domain, path: str, pattern: str) -> Iterator[tuple[str, Entry]
 
 def _walk(root: int, places: Places, step: Step) -> Iterator[tuple[str, Entry]]:
     """Visit each entry once; with an explicit stack, because a job may nest as deep as it likes."""
-    stack = [(os.dup(root), "", iter(names_in(root)), places)]
+    trail = Trail(root)
+    stack = [("", iter(names_in(root)), places)]
     try:
-        while stack:
+        while True:
             cancellation.check()
-            directory, above, names, places = stack[-1]
+            above, names, places = stack[-1]
             name = next(names, None)
             if name is None:
-                os.close(stack.pop()[0])
+                stack.pop()
+                if not stack:
+                    return
+                trail.leave()
+                del stack[len(trail.parts) + 1 :]
                 continue
-            if is_part(name):
-                continue
-            is_listed, below = step(name, places)
+            is_listed, below = (False, frozenset()) if is_part(name) else step(name, places)
             if not (is_listed or below):
                 continue
             try:
-                entry = entry_at(directory, name)
+                entry = entry_at(trail.here, name)
             except FileNotFoundError:
                 continue  # gone since
             if is_listed:
@@ -63,11 +67,10 @@ def _walk(root: int, places: Places, step: Step) -> Iterator[tuple[str, Entry]]:
             if below and entry.kind is Kind.DIRECTORY:
                 # Gone, replaced or not readable.
                 with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-                    opened = os.open(name, _BELOW, dir_fd=directory)
-                    stack.append((opened, f"{above}{name}/", iter(names_in(opened)), below))
+                    trail.enter(name, os.open(name, _BELOW, dir_fd=trail.here))
+                    stack.append((f"{above}{name}/", iter(names_in(trail.here)), below))
     finally:
-        for directory, *_ in stack:
-            os.close(directory)
+        trail.close()
 
 
 class _Pattern:
