@@ -13,7 +13,7 @@ help:
 	@echo "make test         install what the tests need (as root on Debian), then run all checks and tests"
 	@echo "make check        run all checks and tests on this machine as it is; TESTS=tests/unit runs those alone"
 	@echo "make test-faults  break a real head and real workers in every way, and check what is left"
-	@echo "make nemesis      break three nodes at random for an hour: SECONDS=60 SEED=7"
+	@echo "make nemesis      break three nodes at random for an hour: SECONDS=60 SEED=7 DATABASE=postgres RUNTIME=docker"
 	@echo "make test-compat  run the tests that need nothing but git: PYTHON=python3.13 has a .venv-3.13 of its own"
 	@echo "make bench        measure, and print a table"
 	@echo "make bench-smoke  see that every measurement runs"
@@ -35,7 +35,7 @@ test-faults:
 	@tests/provision $(MAKE) TESTS=tests/faults pytest
 
 nemesis: $(VENV)/.ready
-	$(BIN)/python -m tests.support.faults.nemesis
+	$(BIN)/python -m tests.support.faults.run_nemesis
 
 test-compat:
 	@version=$$($(PYTHON) -c 'import sys; print("{}.{}".format(*sys.version_info))') \

@@ -15,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import docker
 from sqlalchemy import select, text
 
 from pit_protocol.states import (
@@ -54,6 +55,7 @@ class Checker:
         self._database = Database(settings.sqlalchemy_url, Wakeups())
         with self._database.read() as session:
             self.cluster = cluster.find_id(session)
+        self.engine: docker.DockerClient | None = None  # that runs the jobs; None: they are processes
         self.has_true_times = True  # False: the head's clock jumped, so times do not order what happened
 
     def reopen(self) -> None:
@@ -83,6 +85,8 @@ class Checker:
 
     def leftovers(self, spools: Iterable[Path]) -> list[str]:
         found = [f"process {pid}" for pid in self.list_processes()]
+        if self.engine:
+            found += [f"container {names['Names']}" for names in self._containers(is_running=False)]
         for spool in spools:
             found += [str(path) for path in spool.glob("[0-9]*") if path.is_dir()]
         # The place itself may be a mount of the test; what is below belongs to jobs.
@@ -101,6 +105,12 @@ class Checker:
 
     def list_processes(self, spool: Path | None = None) -> list[int]:
         """Processes of jobs, with their supervisors: all of them, or those of one node."""
+        if self.engine:
+            return [
+                pid
+                for found in self._containers(spool)
+                if (pid := self.engine.api.inspect_container(found["Id"])["State"]["Pid"])
+            ]
         marker = f"PIT_COOKIE={self.cluster}-".encode()
         found = []
         for entry in Path("/proc").iterdir():
@@ -110,6 +120,11 @@ class Checker:
                 if marker in environ and is_there:
                     found.append(int(entry.name))
         return found
+
+    def _containers(self, spool: Path | None = None, *, is_running: bool = True) -> list[Any]:
+        assert self.engine is not None
+        label = f"pit.spool={spool}" if spool else f"pit.cluster={self.cluster}"
+        return list(self.engine.api.containers(all=not is_running, filters={"label": label}))
 
     def _check_processes(self, processes: Iterable[Process], attempts: dict[int, int]) -> None:
         """I6 and I7, for each process that the ledger has seen."""

@@ -101,6 +101,7 @@ class Cluster:
         database_url: str = "",
         node_names: tuple[str, ...] = ("n0",),
         host: str = LOOPBACK,
+        ledger: Ledger | None = None,
     ) -> None:
         """`home` is that of a head whose database has its tables."""
         self.place, self.home, self.host = place, home, host
@@ -111,7 +112,7 @@ class Cluster:
         self.url = f"{'http' if host == LOOPBACK else 'https'}://{host}:{self.port}"
         self.settings = Settings(home=home, database_url=database_url)
         self.environ = {**IMPATIENT, **({"PIT_HEAD_DATABASE_URL": database_url} if database_url else {})}
-        self.ledger = Ledger(place / "ledger")
+        self.ledger = ledger or Ledger(place / "ledger")
         self.accepted: list[Accepted] = []
         self.head: subprocess.Popen[bytes] | None = None
         self.is_closed = False

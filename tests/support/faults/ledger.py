@@ -10,7 +10,7 @@ from pathlib import Path
 # No program is started but `sleep`: a job should cost little, and write in one piece.
 SCRIPT = """
 eval "host=\\$HOST_GROUP${{GROUP_INDEX}}_PROCESS${{PROCESS_INDEX}}"
-note() {{ read -r up _ </proc/uptime; echo "$1 $JOB_NUMBER $ATTEMPT $RANK $host $up $n $2" >>{ledger}; }}
+note() {{ read -r up _ </proc/uptime; echo "$1 $JOB_NUMBER $ATTEMPT $RANK $host $up $n $2" >>"{ledger}"; }}
 n=0; note START
 while [ $n -lt {lines} ] || [ -n "{gate}" -a ! -e "{gate}" ]; do
     echo "line $n"; n=$((n+1)); note BEAT; sleep {pause_s}
@@ -35,10 +35,11 @@ class Run:
 
 
 class Ledger:
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir()
+    def __init__(self, folder: Path, seen_as: str = "") -> None:
+        """`seen_as` is what jobs call the folder if they do not see it by its path."""
+        folder.mkdir(parents=True)
         folder.chmod(0o777)  # jobs may run as their users
-        self._folder = folder
+        self._folder, self._seen_as = folder, seen_as or str(folder)
         self.file = folder / "ledger"
         self.file.touch()
         self.file.chmod(0o666)
@@ -49,8 +50,9 @@ class Ledger:
 
     def script(self, *, lines: int = 3, code: int = 0, gate: str = "", pause_s: float = 0.05) -> str:
         """The commands of a job that prints at least so many lines and then waits for its gate."""
-        waits_for = str(self.gate(gate)) if gate else ""
-        return SCRIPT.format(ledger=self.file, lines=lines, code=code, gate=waits_for, pause_s=pause_s)
+        waits_for = f"{self._seen_as}/{self.gate(gate).name}" if gate else ""
+        ledger = f"{self._seen_as}/{self.file.name}"
+        return SCRIPT.format(ledger=ledger, lines=lines, code=code, gate=waits_for, pause_s=pause_s)
 
     def open_gate(self, name: str) -> None:
         self.gate(name).touch()

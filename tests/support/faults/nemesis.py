@@ -1,28 +1,24 @@
 """Random faults on a cluster of three nodes while jobs run; the checker has the last word.
 
-`make nemesis` runs it for an hour, `make nemesis SECONDS=60 SEED=7` repeats the faults of a seed.
+`run_nemesis.py` is the program for it.
 """
 
 import os
 import random
 import sqlite3
-import sys
-import tempfile
 import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import requests
 
-from pit_server.app import create_head
-from pit_server.settings import Settings
 from tests.support.clusters.head import a_submission
 from tests.support.clusters.local import eventually
 from tests.support.faults.cluster import Cluster, Node
+from tests.support.servers.postgres import Postgres
 
 NODES = ("n0", "n1", "n2")
 IN_FLIGHT = 12  # jobs at a time
@@ -31,9 +27,16 @@ CALM_S = 60.0  # after the last fault, within which everything has ended by itse
 
 
 class Nemesis:
-    def __init__(self, cluster: Cluster, seed: int, seconds: float, pace_s: float = 1.0) -> None:
-        """`pace_s` is the time between two submissions."""
-        self.cluster = cluster
+    def __init__(
+        self,
+        cluster: Cluster,
+        seed: int,
+        seconds: float,
+        pace_s: float = 1.0,
+        database: Postgres | None = None,
+    ) -> None:
+        """`pace_s` is the time between two submissions; without `database` it is SQLite."""
+        self.cluster, self._database = cluster, database
         self.recoveries: dict[str, list[float]] = defaultdict(list)  # by kind of fault, in seconds
         self.faults: Counter[str] = Counter()
         self._dice, self._user_dice = random.Random(seed), random.Random(seed + 1)
@@ -73,7 +76,7 @@ class Nemesis:
     def _begin(self, victim: str) -> Callable[[], None]:
         """Break something; returns how to heal it."""
         if victim == "head":
-            fault = self._dice.choice((self._kill_head, self._crash_head, self._lock_database))
+            fault = self._dice.choice((self._kill_head, self._crash_head, self._break_database))
         else:
             kinds = (self._kill_worker, self._freeze, self._partition, self._cut, self._lose_answers,
                      self._slow_down, self._cut_power)  # fmt: skip
@@ -98,10 +101,24 @@ class Nemesis:
 
         return heal
 
-    def _lock_database(self) -> Callable[[], None]:
+    def _break_database(self) -> Callable[[], None]:
+        if self._database:
+            return self._kill_database(self._database)
         other = sqlite3.connect(self.cluster.home / "pit.db", isolation_level=None, timeout=10)
         other.execute("BEGIN EXCLUSIVE")
         return other.close
+
+    def _kill_database(self, database: Postgres) -> Callable[[], None]:
+        """A head that has lost its lock with the server ends, and is started again."""
+        database.kill()
+
+        def heal() -> None:
+            database.start_again()
+            eventually(lambda: self.cluster.head_is_gone or self._answers(), 30)
+            if self.cluster.head_is_gone:
+                self._start_head()
+
+        return heal
 
     def _kill_worker(self, node: Node) -> Callable[[], None]:
         node.kill()
@@ -254,28 +271,3 @@ class Nemesis:
 
 def _counts(counter: Counter[str]) -> str:
     return ", ".join(f"{count} {what}" for what, count in sorted(counter.items()))
-
-
-def main() -> None:
-    seconds = float(os.environ.get("SECONDS") or 3600)
-    seed = int(os.environ.get("SEED") or random.randrange(1_000_000))
-    print(f"seed {seed}, {seconds:g} s", flush=True)
-    with tempfile.TemporaryDirectory(prefix="pit-nemesis-") as folder:
-        home = Path(folder) / "head"
-        create_head(Settings(home=home)).database.dispose()
-        cluster = Cluster(Path(folder), home, node_names=NODES)
-        try:
-            cluster.start()
-            nemesis = Nemesis(cluster, seed, seconds)
-            nemesis.run()
-            print(f"seed {seed}\n{nemesis.report()}", flush=True)
-        except BaseException:
-            Path(f"nemesis-{seed}.log").write_text(cluster.console())
-            print(f"seed {seed}; the programs' output is in nemesis-{seed}.log", file=sys.stderr)
-            raise
-        finally:
-            cluster.close()
-
-
-if __name__ == "__main__":
-    main()
