@@ -1,6 +1,7 @@
 """Parse entities, written `KIND:NAME`, and their properties, written `PROPERTY=VALUE`."""
 
 import re
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -8,6 +9,7 @@ from urllib.parse import quote
 import click
 
 from pit.args.options import LAST, job_number, job_numbers
+from pit.ui.times import parse_local_window
 
 # Each kind, and its collection in the API.
 COLLECTIONS = {
@@ -21,6 +23,7 @@ COLLECTIONS = {
 }
 SETTABLE = ("user", "group", "node", "alias", "job")
 ADDABLE = ("user", "group", "node", "alias")  # a job is added by `pit run`
+MAINTENANCE = "maintenance"  # the property of a node that contains a time
 GROUPED = ("user", "job", "node")
 _INVALID_IN_PATH = re.compile(r"[/\\\x00-\x1f\x7f\ud800-\udfff]")
 
@@ -102,8 +105,18 @@ def parse_properties(words: Sequence[str]) -> dict[str, str | None]:
             raise click.UsageError(f"{word!r} is not an assignment; write PROPERTY=VALUE")
         if name in properties:
             raise click.UsageError(f"{name} is set twice")
-        properties[name] = value if equals else None
+        properties[name] = _local(name, value) if equals else None
     return properties
+
+
+def _local(name: str, value: str) -> str:
+    """The value as it is sent: a time without an offset is the user's own."""
+    if name != MAINTENANCE or not value:
+        return value
+    try:
+        return parse_local_window(value, time.time())
+    except ValueError as error:
+        raise click.UsageError(f"{name}: {error}") from None
 
 
 def _parse_resource(name: str) -> Entity:

@@ -105,6 +105,16 @@ def parse_begin(text: str, now: float) -> str:
     return moment.astimezone(moment.tzinfo).isoformat(timespec="seconds")
 
 
+def parse_local_window(text: str, now: float) -> str:
+    """Parse `2026-12-01T08:00/4h` to a begin with its offset, and a length; raise ValueError."""
+    begin, _, length = text.strip().partition("/")
+    moment = _parse_begin(begin.strip(), now)
+    if moment is None or not length:
+        raise ValueError(f"{text[:40]!r} is not a begin and a length: write 2026-12-01T08:00/4h or 22:00/90m")
+    parse_duration(length)
+    return f"{moment.astimezone(moment.tzinfo).isoformat(timespec='seconds')}/{length.strip()}"
+
+
 def _parse_begin(text: str, now: float) -> datetime | None:
     """The moment, in the user's time zone unless it names another one."""
     with suppress(ValueError):

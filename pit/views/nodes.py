@@ -9,6 +9,7 @@ from pit.ui.sanitize import sanitize
 from pit.ui.tables import Column, Section
 from pit.ui.times import local_time
 from pit_protocol.answers.nodes import Node, NodeJob, NodeResource
+from pit_protocol.job_times import parse_window
 from pit_protocol.states import NodeState
 
 HIDDEN = "somebody else's job"
@@ -68,7 +69,8 @@ def shown_state(node: Node) -> str:
 def _note(node: Node) -> str:
     """Why the node takes no new processes, if that is known."""
     if node.state == "online":
-        return f"takes no new processes: {sanitize(node.trouble)}" if node.trouble else ""
+        trouble = f"takes no new processes: {sanitize(node.trouble)}" if node.trouble else ""
+        return trouble or (f"maintenance {_window(node)}" if node.maintenance else "")
     if node.state == "offline":
         return f"silent since {local_time(node.since)}"
     return sanitize(node.reason)
@@ -80,6 +82,7 @@ def node_text(node: Node) -> str:
         ("Node name", sanitize(node.name)),
         ("State", shown_state(node).upper()),
         *([("Reason", sanitize(node.reason))] if node.reason else []),
+        *([("Maintenance", _window(node))] if node.maintenance else []),
         ("Since", local_time(node.since) if node.since else "never seen"),
         ("Address", sanitize(node.address) or "-"),
         ("Slots", _slots(node)),
@@ -95,6 +98,11 @@ def node_text(node: Node) -> str:
         ("Resources", "" if node.resources else "-"),
     ]
     return "\n".join([records(pairs), *(_resource(resource) for resource in node.resources)])
+
+
+def _window(node: Node) -> str:
+    window = parse_window(node.maintenance)
+    return f"from {local_time(window.start)} to {local_time(window.end)}"
 
 
 def _job(job: NodeJob) -> str:

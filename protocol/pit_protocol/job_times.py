@@ -6,7 +6,7 @@ The options are texts, as users write them; this is what they mean.
 from datetime import datetime
 from typing import NamedTuple
 
-from pit_protocol.durations import parse_seconds
+from pit_protocol.durations import parse_duration, parse_seconds
 
 # Those that programs handle by themselves. SIGTERM ends the job anyway, and the others cannot be handled.
 SIGNALS = ("HUP", "INT", "QUIT", "USR1", "USR2", "ALRM", "CONT", "WINCH")
@@ -39,3 +39,19 @@ def parse_moment(text: str) -> float:
     except (ValueError, OverflowError):
         pass
     raise ValueError(f"{text[:40]!r} is not a time with its offset, such as 2026-12-01T08:00+01:00")
+
+
+class Window(NamedTuple):
+    """A period, in seconds since 1970."""
+
+    start: float
+    end: float
+
+
+def parse_window(text: str) -> Window:
+    """Parse `2026-12-01T08:00+01:00/4h`; raise ValueError."""
+    begin, slash, length = text.strip().partition("/")
+    if not slash:
+        raise ValueError(f"{text[:40]!r} is not a begin and a length, such as 2026-12-01T08:00/4h")
+    start = parse_moment(begin)
+    return Window(start, start + parse_duration(length))

@@ -53,6 +53,7 @@ class Node(Answer, frozen=True):
     free_cores: Float = 0.0
     free_memory_mib: Int = 0
     reason: str = ""  # why its admin took it out of service
+    maintenance: str = ""  # a window that is not over yet: `2026-12-01T07:00:00+00:00/4h`
     jobs: list[NodeJob] = field(default_factory=list)  # with processes there; the first of many
 
 

@@ -78,7 +78,9 @@ class Explainer:
         if delayed:
             return naming("would delay {jobs}", sorted(delayed))
         closed = next((state.view.name for state, booking in booked if booking.job == NOBODY), "")
-        return Reason(f"would not end before the maintenance of {closed}" if closed else "waits for its turn")
+        if not closed:
+            return Reason("waits for its turn")
+        return Reason(f"would not end before the maintenance of {closed}; a shorter --time lets it start")
 
     def _select(self, placement: Placement | None, access: Access) -> Selection:
         key = placement, id(access)

@@ -10,7 +10,7 @@ from pit.args.options import flatten, job_number, job_numbers
 from pit.ui.plural import plural
 from pit.ui.render import ending, records
 from pit.ui.tables import Column, Section, render_plain
-from pit.ui.times import local_time, parse_begin, parse_time, short_age, start_text
+from pit.ui.times import local_time, parse_begin, parse_local_window, parse_time, short_age, start_text
 from pit_protocol.answers.jobs import JobRecord
 from pit_protocol.wire import from_json
 from tests.support.stubs.head import a_record, an_ended
@@ -47,6 +47,15 @@ def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_begin_is_sent_with_the_offset_of_the_client(text: str, expected: str) -> None:
     now = parse_time("2026-10-24 18:00", 0)
     assert parse_begin(text, now) == expected
+
+
+@pytest.mark.usefixtures("berlin")
+def test_a_window_is_sent_with_the_offset_of_the_client() -> None:
+    assert parse_local_window("2026-12-01T08:00/4h", 0) == "2026-12-01T08:00:00+01:00/4h"
+    with pytest.raises(
+        ValueError, match="'4h' is not a begin and a length: write 2026-12-01T08:00/4h or 22:00"
+    ):
+        parse_local_window("4h", 0)
 
 
 @pytest.mark.parametrize("text", ["2020-01-01", "2020-01-01T00:00+02:00"])

@@ -241,6 +241,7 @@ def a_node(name: str = "n0", **fields: Any) -> Json:
         "free_cores": 6.5,
         "free_memory_mib": 49152,
         "reason": "",
+        "maintenance": "",
         "jobs": [],
         **fields,
     }

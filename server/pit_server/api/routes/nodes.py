@@ -20,7 +20,7 @@ blueprint = Blueprint("nodes", __name__, url_prefix="/nodes")
 @allow(Role.USER)
 def listing() -> NodeList:
     with head().database.read() as session:
-        return NodeList(capacity.records(session, caller()))
+        return NodeList(capacity.records(session, caller(), now=time.time()))
 
 
 @blueprint.get("/<name>")
@@ -85,7 +85,7 @@ def release(name: str, group: str, index: int | None = None) -> Node:
 
 def _record(name: str) -> Node:
     with head().database.read() as session:
-        return capacity.records(session, caller(), nodes.find(session, name).name)[0]
+        return capacity.records(session, caller(), nodes.find(session, name).name, now=time.time())[0]
 
 
 def _thing(name: str, index: int | None) -> str:

@@ -27,6 +27,8 @@ class Node(Base):
     labels: Mapped[dict[str, Any]] = mapped_column(default=dict)
     service: Mapped[str] = mapped_column(default="online")  # the state its admin wants
     service_reason: Mapped[str] = mapped_column(default="")  # why its admin took it out of service
+    maintenance_start: Mapped[float | None]  # of a window in which it takes no new processes
+    maintenance_end: Mapped[float | None]
     fixed_address: Mapped[str] = mapped_column(default="")  # set by its admin; overrides the worker's own
     removed_at: Mapped[float | None]  # the row stays, because old jobs refer to it; it can be added again
     runtime: Mapped[str] = mapped_column(default="process")

@@ -91,7 +91,7 @@ def accept_submission(
     priority = shares.resolve_priority(session, caller, options.priority)
     submission = replace(submission, options=replace(options, runtime=runtime, priority=priority))
     booked = request.with_defaults(default_needs(settings))
-    _check_possible(session, caller.user_id, booked, submission.options)
+    _check_possible(session, caller.user_id, booked, submission.options, now=now)
     origin.check()
     needed = dependencies.find(session, caller, submission.options.after)
     inherited = None if submission.inherits is None else jobs.find(session, caller, submission.inherits)
@@ -146,7 +146,9 @@ def _check_snapshot(submission: Submission) -> None:
     check_text("remote", snapshot.remote_name or "", MAX_NAME)
 
 
-def _check_possible(session: Session, user_id: int, request: Request, options: JobOptions) -> None:
+def _check_possible(
+    session: Session, user_id: int, request: Request, options: JobOptions, *, now: float
+) -> None:
     """Refuse a request that this user could not get even on an idle cluster."""
     resources = access.ResourceAccess(session)
     runtime = runtimes.needed(to_json(options))
@@ -166,7 +168,7 @@ def _check_possible(session: Session, user_id: int, request: Request, options: J
             status=422,
         )
     meanings = KindNames(session).kinds()
-    if reason := refusal_reason(request.renamed(meanings), idle_nodes(session), mine):
+    if reason := refusal_reason(request.renamed(meanings), idle_nodes(session, now=now), mine):
         for name in request.kinds & meanings.keys():  # use the names from the request
             reason = re.sub(rf"\b{re.escape(meanings[name])}\b", name, reason)
         raise Problem("cannot_be_fulfilled", reason, "`pit show nodes` lists what exists", status=422)

@@ -22,7 +22,7 @@ from pit_server.db.models import (
 )
 from pit_server.scheduler.kinds import CPU, MEMORY
 from pit_server.services.files import unix_ids
-from pit_server.services.nodes import node_jobs
+from pit_server.services.nodes import maintenance, node_jobs
 from pit_server.services.nodes.aliases import KindNames
 from pit_server.services.users.access import ResourceAccess, visible
 from pit_server.services.users.tokens import Caller
@@ -45,8 +45,10 @@ def default_slots(cores: int) -> int:
     return max(MIN_SLOTS, 2 * cores)
 
 
-def shown_state(node: Node) -> str:
+def shown_state(node: Node, now: float) -> str:
     """The state to show: what the admin set, except for a node that should be online and is not."""
+    if node.state == node.service == NodeState.ONLINE and maintenance.has_begun(node, now):
+        return NodeState.DRAINING
     if node.service == NodeState.MAINTENANCE or node.state == NodeState.ONLINE:
         return node.service
     return node.state
@@ -69,17 +71,17 @@ def trouble_of(node: Node, users: int) -> str:
     )
 
 
-def is_open(node: Node, users: int) -> bool:
+def is_open(node: Node, users: int, now: float) -> bool:
     """Whether the node takes new processes."""
-    return is_in_service(node) and not trouble_of(node, users)
+    return is_in_service(node, now) and not trouble_of(node, users)
 
 
-def is_in_service(node: Node) -> bool:
+def is_in_service(node: Node, now: float) -> bool:
     """Whether the node is online, and its admin wants it to be."""
-    return bool(node.state == node.service == NodeState.ONLINE and node.removed_at is None)
+    return shown_state(node, now) == NodeState.ONLINE and node.removed_at is None
 
 
-def records(session: Session, caller: Caller, name: str | None = None) -> list[answers.Node]:
+def records(session: Session, caller: Caller, name: str | None = None, *, now: float) -> list[answers.Node]:
     """Nodes as the API shows them; a job that the caller may not see is not named."""
     query = select(Node).where(Node.removed_at.is_(None)).order_by(Node.name)
     nodes = session.execute(query.where(Node.name == name) if name else query).scalars().all()
@@ -89,7 +91,7 @@ def records(session: Session, caller: Caller, name: str | None = None) -> list[a
     return [
         answers.Node(
             name=node.name,
-            state=shown_state(node),
+            state=shown_state(node, now),
             since=node.since,
             epoch=node.epoch,
             address=node.fixed_address or node.address,
@@ -106,7 +108,8 @@ def records(session: Session, caller: Caller, name: str | None = None) -> list[a
             resources=resources.get(node.id, []),
             free_cores=node.cores - used.get(node.id, NOTHING).cpu_milli / 1000,
             free_memory_mib=node.memory_mib - used.get(node.id, NOTHING).memory_mib,
-            reason=node.service_reason,
+            reason=maintenance.reason_of(node, now),
+            maintenance=maintenance.render(node, now),
             jobs=jobs.get(node.id, []),
         )
         for node in nodes

@@ -12,6 +12,7 @@ from pit_server.db.database import notify_after_commit
 from pit_server.db.models import IS_LIVE, Group, Node, NodeGroup, Process, Resource, ResourceGroup
 from pit_server.services import names
 from pit_server.services.jobs.processes import lost_processes
+from pit_server.services.nodes import maintenance
 from pit_server.services.nodes.properties import LABEL
 from pit_server.services.properties import Property
 from pit_server.services.users import tokens
@@ -77,6 +78,8 @@ def set_properties(
             node.service_reason, node.failures = "", {}
         elif name == "reason":
             pass  # after the state, whichever comes first
+        elif name == "maintenance":
+            maintenance.put(node, value, now=now)
         elif name == "address":
             node.fixed_address = value
         elif name == "slots":
@@ -143,6 +146,7 @@ def _mark_removed(session: Session, node: Node, *, now: float) -> None:
     session.execute(delete(ResourceGroup).where(ResourceGroup.resource_id.in_(resources)))
     node.removed_at, node.state, node.labels, node.slots = now, NodeState.NEW, {}, None
     node.fixed_address, node.service_reason, node.shared_account, node.failures = "", "", False, {}
+    node.maintenance_start = node.maintenance_end = None
     session.flush()
     notify_after_commit(session, SCHEDULER, STATUS)
 

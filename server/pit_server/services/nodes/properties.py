@@ -5,6 +5,7 @@ import re
 from pit_protocol.problem import Problem
 from pit_protocol.states import NodeState
 from pit_server.services import names
+from pit_server.services.nodes import maintenance
 from pit_server.services.properties import Property, read_count, read_text, read_yes_no
 
 MAX_NAME = 255
@@ -36,6 +37,7 @@ def _read_address(name: str, text: str) -> str:
 PROPERTIES = (
     Property("state", _read_service),
     Property("reason", read_text),
+    Property("maintenance", maintenance.read),
     Property("address", _read_address),
     Property("slots", read_count),
     Property("shared_account", read_yes_no),

@@ -10,10 +10,10 @@ from pit_protocol.durations import parse_duration
 from pit_protocol.states import JobState, NodeState
 from pit_server.db.database import AnyRow
 from pit_server.db.models import IS_LIVE, Allocation, Attempt, Job, Node, Process, Resource
-from pit_server.scheduler.capacity import Held, NodeView, Share
+from pit_server.scheduler.capacity import Held, NodeView, Share, Window
 from pit_server.scheduler.kinds import CPU, MEMORY, PORT
 from pit_server.services.jobs.processes import hostnames
-from pit_server.services.nodes import capacity
+from pit_server.services.nodes import capacity, maintenance
 from pit_server.services.nodes.aliases import KindNames
 from pit_server.services.scheduling.run_times import RunTimes
 
@@ -26,28 +26,31 @@ def free_nodes(session: Session, run_times: RunTimes, *, now: float) -> list[Nod
     return [
         _view(
             node,
+            now,
             used=used.get(node.id, capacity.NOTHING),
             held=tuple(held[node.id]),
+            windows=(Window(*window),) if (window := maintenance.find(node, now)) else (),
             units={
                 kind: tuple(unit for unit in present if unit not in taken[node.id])
                 for kind, present in units[node.id].items()
             },
         )
         for node in _list_nodes(session)
-        if capacity.is_open(node, users)
+        if capacity.is_open(node, users, now)
     ]
 
 
-def idle_nodes(session: Session) -> list[NodeView]:
+def idle_nodes(session: Session, *, now: float) -> list[NodeView]:
     """All nodes that have ever been online, with what they would have if nothing ran."""
     units, faulty = _units(session, with_trouble=True), _count_faulty(session)
     users = capacity.count_users(session)
     return [
         _view(
             node,
+            now,
             units={kind: tuple(present) for kind, present in units[node.id].items()},
             faulty=faulty[node.id],
-            trouble=capacity.trouble_of(node, users) if capacity.is_in_service(node) else "",
+            trouble=capacity.trouble_of(node, users) if capacity.is_in_service(node, now) else "",
         )
         for node in _list_nodes(session)
         if node.state != NodeState.NEW
@@ -56,12 +59,14 @@ def idle_nodes(session: Session) -> list[NodeView]:
 
 def _view(
     node: Node,
+    now: float,
     *,
     units: dict[str, tuple[str, ...]],
     used: capacity.Used = capacity.NOTHING,
     faulty: dict[str, int] | None = None,
     trouble: str = "",
     held: tuple[Held, ...] = (),
+    windows: tuple[Window, ...] = (),
 ) -> NodeView:
     return NodeView(
         id=node.id,
@@ -72,10 +77,11 @@ def _view(
         units=units,
         labels=dict(node.labels),
         trouble=trouble,
-        state=capacity.shown_state(node),
+        state=capacity.shown_state(node, now),
         faulty_units=faulty or {},
         held=held,
-        remark=node.service_reason,
+        windows=windows,
+        remark=maintenance.reason_of(node, now),
         network=hostnames.network_of(node),
     )
 

@@ -89,7 +89,7 @@ class QueueReader:
         limited, allowed = limits.find(session, Accounts(session, self._settings), rows, _parse, now=now)
         held |= limited
         rows = [row for row in rows if row.id not in limited]
-        idle = idle_nodes(session)
+        idle = idle_nodes(session, now=now)
         given = Given(
             self._queue(session, rows, idle, allowed),
             free_nodes(session, self.run_times, now=now),

@@ -91,4 +91,6 @@ def test_a_job_runs_beside_a_node_with_a_maintenance_window() -> None:
 def test_the_reason_names_the_maintenance() -> None:
     view = replace(a_view(a100=1), windows=(Window(600.0, 1200.0),))
     made = planned(["[a100]"], view)
-    assert made.reasons[1].render() == "would not end before the maintenance of n0"
+    assert made.reasons[1].render() == (
+        "would not end before the maintenance of n0; a shorter --time lets it start"
+    )

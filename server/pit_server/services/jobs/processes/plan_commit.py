@@ -48,7 +48,9 @@ def _commit(
     placed = []
     with database.write() as session:
         users = count_users(session)
-        online = {node.id: node for node in session.execute(select(Node)).scalars() if is_open(node, users)}
+        online = {
+            node.id: node for node in session.execute(select(Node)).scalars() if is_open(node, users, now)
+        }
         ports = _Ports(session)
         for job in placements:
             if any(process.node_id not in online for process in job.processes):
@@ -59,16 +61,16 @@ def _commit(
                 log.info("job %d was not placed: %s", job.number, error)
                 continue
             placed.append(job.number)
-        _check_still_open(session, session.info.get("nodes", ()))
+        _check_still_open(session, session.info.get("nodes", ()), now=now)
     return placed
 
 
-def _check_still_open(session: Session, node_ids: Iterable[int]) -> None:
+def _check_still_open(session: Session, node_ids: Iterable[int], *, now: float) -> None:
     """Lock the nodes and check that they still take jobs. Comes last: jobs are always locked before nodes."""
     query = select(Node).where(Node.id.in_(node_ids)).order_by(Node.id).with_for_update()
     rows = session.execute(query.execution_options(populate_existing=True)).scalars()
     users = count_users(session)
-    if closed := [node.name for node in rows if not is_open(node, users)]:
+    if closed := [node.name for node in rows if not is_open(node, users, now)]:
         raise lifecycle.StaleState(f"node {closed[0]} is no longer open")
 
 
