@@ -26,9 +26,15 @@ from pit_protocol.states import JobState, Outcome
 STALE_S = 60.0  # a reason that is older is shown with its age
 INDENT = "  "
 _AHEAD = {
-    PRIORITY: ("{} has a higher priority", "{} have a higher priority"),
-    GROUP_USE: ("{} is of a group that has used less", "{} are of groups that have used less"),
-    USER_USE: ("{} is of a user who has used less", "{} are of users who have used less"),
+    PRIORITY: ("{} is ahead by its priority", "{} are ahead by their priority"),
+    GROUP_USE: (
+        "{} is ahead, because its group has used less",
+        "{} are ahead, because their groups have used less",
+    ),
+    USER_USE: (
+        "{} is ahead, because its user has used less",
+        "{} are ahead, because their users have used less",
+    ),
     ARRIVAL: ("{} arrived earlier", "{} arrived earlier"),
 }
 _ENDED = {
