@@ -43,6 +43,7 @@ def job_text(job: JobRecord, now: float, width: int | None = None) -> str:
         ("Digest", _digests(job)),
         ("Secrets", sanitize(", ".join(job.variables))),
         ("GPU use", _use(job)),
+        ("Use", _cpu_use(job)),
         ("Keep", "yes" if job.keep else ""),
         ("Attempt", str(job.attempt) if job.attempt > 1 else ""),
         ("Result", _result(job.result or "", RESULT_LINES if width else 0)),
@@ -96,6 +97,13 @@ def _use(job: JobRecord) -> str:
     if job.gpu_percent is None or job.memory_percent is None:
         return ""
     return f"{job.gpu_percent:.0f} % of time, {job.memory_percent:.0f} % of memory, on average over the run"
+
+
+def _cpu_use(job: JobRecord) -> str:
+    if job.cpu_percent is None or job.memory_mib is None:
+        return ""
+    cores = f"{job.cpu_percent / 100:.2g} cores"
+    return f"{cores}, {job.memory_mib / 1024:.2g} GiB of memory, on average over the run, by each process"
 
 
 def event_section(job: JobRecord) -> Section:

@@ -15,7 +15,7 @@ from msgspec import field
 
 from pit_protocol.dependencies import Dependency, render_dependencies
 from pit_protocol.durations import parse_duration, render_duration
-from pit_protocol.job_times import parse_moment, parse_signal
+from pit_protocol.job_times import parse_moment, parse_signal, parse_stall
 from pit_protocol.problem import Problem
 from pit_protocol.wire import Int, Message
 
@@ -250,6 +250,18 @@ class JobOptions(Message, frozen=True):
             on_rerun=True,
         ),
     ] = ()
+    stall: Annotated[
+        str | None,
+        Option(
+            ("--stall",),
+            "Tell if it does nothing for this long: no output, no use of cores or GPUs; 30m:stop stops it.",
+            "Stall",
+            metavar="DURATION[:stop]",
+            most=MAX_TIME,
+            parse=parse_stall,
+            on_rerun=True,
+        ),
+    ] = None
 
     def kept(self) -> dict[str, Any]:
         """Every option that `pit rerun` keeps, by name."""

@@ -12,6 +12,10 @@ from pit_protocol.durations import parse_duration, parse_seconds
 SIGNALS = ("HUP", "INT", "QUIT", "USR1", "USR2", "ALRM", "CONT", "WINCH")
 
 
+STOP = "stop"
+LEAST_STALL_S = 120.0  # use is measured every half minute
+
+
 class Warned(NamedTuple):
     """A signal that the processes of a job get before its time is over."""
 
@@ -28,6 +32,26 @@ def parse_signal(text: str) -> Warned:
     if not at:
         raise ValueError(f"{text[:40]!r} does not say when: write {signal}@120, in seconds before the end")
     return Warned(signal, parse_seconds(before))
+
+
+class Stall(NamedTuple):
+    """After how long without output and use a job counts as stalled, and whether it is stopped then."""
+
+    after_s: float
+    stops: bool
+
+
+def parse_stall(text: str) -> Stall:
+    """Parse `30m` or `30m:stop`; raise ValueError."""
+    duration, colon, then = text.strip().partition(":")
+    after_s = parse_duration(duration)
+    if after_s < LEAST_STALL_S:
+        raise ValueError(f"{duration} is too short: write 2m or more")
+    if colon and then != STOP:
+        raise ValueError(
+            f"{then[:40]!r} is not what happens then: write {duration}:{STOP}, or {duration} to be told"
+        )
+    return Stall(after_s, bool(colon))
 
 
 def parse_moment(text: str) -> float:

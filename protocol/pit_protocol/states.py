@@ -35,6 +35,7 @@ class JobEvent(StrEnum):
     UNMET = "unmet"  # a job that it waited for ended otherwise
     TIMED_OUT = "timed out"  # its time limit is over
     FINISHED = "finished"  # its first process has ended well, which is enough (`--until first`)
+    STALLED = "stalled"  # none of its processes does anything; it goes on
     REQUEUED = "requeued"  # its attempt has ended for another one, elsewhere if possible
 
 
@@ -71,6 +72,7 @@ class KilledBy(StrEnum):
     WORKER = "worker"  # could not be started, or is unknown to its worker
     RUNTIME = "runtime"  # the container engine restarted
     LIMIT = "limit"  # it exceeded a limit
+    STALL = "stall"  # its job did nothing any more
     TIME = "time"  # its job's time limit is over
     LEASE = "lease"  # its node had no contact with the head for too long
     NODE = "node"  # nobody saw it end: its node did not come back
@@ -95,6 +97,7 @@ JOB_MOVES: dict[tuple[JobState, JobEvent], JobState] = {
     (JobState.RUNNING, JobEvent.FAILED): JobState.STOPPING,
     (JobState.RUNNING, JobEvent.TIMED_OUT): JobState.STOPPING,
     (JobState.RUNNING, JobEvent.FINISHED): JobState.STOPPING,
+    (JobState.RUNNING, JobEvent.STALLED): JobState.RUNNING,
     (JobState.RUNNING, JobEvent.SETTLED): JobState.ENDED,
     (JobState.RUNNING, JobEvent.REQUEUED): JobState.WAITING,
     (JobState.STOPPING, JobEvent.SETTLED): JobState.ENDED,

@@ -72,6 +72,7 @@ BOUNDS = {
     "default_cpu": (0.0, 10_000.0),
     "default_mem": (0.0, 100_000.0),
     "max_requeues": (0, 1_000),
+    "samples_per_job": (8, 1_000_000),
     "cordon_failures": (0, 1_000),
     "cordon_users": (1, 1_000),
     "max_retries": (0, 1_000),
@@ -122,6 +123,7 @@ class Settings:
     retry_lost_after_s: float = 1200.0  # the same for jobs with --retry, where lost_after_s is 0
     retry_delay_s: float = 10.0  # before a job is tried again; twice as long each time, up to an hour
     max_retries: int = 20  # that a job may ask for
+    samples_per_job: int = 2000  # rows of what its processes used; older ones are joined
     cordon_failures: int = 5  # jobs that fail in a row on a node, before it is drained; 0: it is not
     cordon_users: int = 3  # whose these jobs are, at least
     lost_after_s: float = 0.0  # without contact for longer, a node's processes end by themselves; 0: never

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Callable
 
 import pytest
 
@@ -52,3 +53,26 @@ def test_without_worker_and_network_the_process_ends_with_its_lease(cluster: Clu
     node.kill()
     eventually(lambda: not cluster.checker.list_processes(), 30)
     assert cluster.await_end(number, 30)["outcome"] == "lost"
+
+
+@pytest.mark.threat("F12", "F17")
+def test_a_job_with_retry_runs_elsewhere_when_its_lease_is_over(a_cluster: Callable[..., Cluster]) -> None:
+    cluster = a_cluster("n0", "n1")
+    cluster.start_head(PIT_HEAD_RETRY_LOST_AFTER_S="2", PIT_HEAD_RETRY_DELAY_S="0")
+    first, second = cluster.nodes.values()
+    first.start()
+    first.await_state("online")
+    number = cluster.submit(cluster.ledger.script(gate="go"), retry=1)
+    eventually(lambda: len(cluster.ledger.runs_of(number)) == 1, 30)
+    second.start()
+    second.await_state("online")
+    first.proxy.partition()
+    first.kill()
+    eventually(lambda: len(cluster.ledger.runs_of(number)) == 2, 60)
+    # That the two did not overlap is checked at the end of every test.
+    cluster.ledger.open_gate("go")
+    record = cluster.await_end(number, 30)
+    assert (record["outcome"], [process["node"] for process in record["processes"]]) == (
+        "succeeded",
+        ["n0", "n1"],
+    )

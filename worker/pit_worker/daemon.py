@@ -25,7 +25,9 @@ from pit_worker.link.threads import HeadLink
 from pit_worker.loop import Loop, Timer
 from pit_worker.process.context import Context
 from pit_worker.process.inotify import Inotify
+from pit_worker.process.measure import UseMonitor
 from pit_worker.process.processes import Processes
+from pit_worker.process.usage import UsageMeans
 from pit_worker.runtime import accounts, containment
 from pit_worker.runtime.base import Runtime
 from pit_worker.runtime.docker.runtime import DockerRuntime
@@ -78,7 +80,9 @@ class Worker:
             timing,
         )
         self._processes = Processes(context, spool)
-        self._gpus = GpuMonitor(self._loop, self._processes.known, self._on_change, timing)
+        self._usage_means = UsageMeans(timing.use_report_s)
+        self._gpus = GpuMonitor(self._loop, self._processes.known, self._usage_means, self._on_change, timing)
+        self._use = UseMonitor(self._loop, self._runtime, self._processes.known, self._usage_means, timing)
         self._disks = DiskMonitor(
             self._loop,
             self._runtime,
@@ -142,6 +146,7 @@ class Worker:
         self._on_change()
         if is_first:
             self._disks.start()
+            self._use.start()
             self._health.check()
             self._eviction.start()
             self._send_regularly()
@@ -157,7 +162,7 @@ class Worker:
     def on_answer(self, sent: OutgoingBeat, orders: Orders) -> None:
         self._is_sending = False
         self._backoff.reset()
-        self._gpus.usage.confirm(self._processes.known)
+        self._usage_means.confirm(self._processes.known)
         if sent.reports_end:
             self._failpoints.reach("after-end-report")
         before = {key: process.output.shipped for key, process in self._processes.known.items()}
@@ -172,7 +177,7 @@ class Worker:
 
     def on_no_answer(self) -> None:
         self._is_sending = False
-        self._gpus.usage.restore()
+        self._usage_means.restore()
         self._has_changes = True
         delay_s = self._backoff.delay_s()
         self._paused_until = time.monotonic() + delay_s
@@ -331,7 +336,7 @@ class Worker:
         return None if None in found else "; ".join(filter(None, found))
 
     def _usage(self, report: Report) -> Usage | None:
-        return self._gpus.usage.take(report, time.monotonic())
+        return self._usage_means.take(report, time.monotonic())
 
     def _watch_output(self) -> None:
         if not self._watches_output:

@@ -34,7 +34,8 @@ def read_timing(environ: Mapping[str, str]) -> Timing:
         unkillable_s=normal.unkillable_s / watch,
         gpu_check_s=normal.gpu_check_s / gpu,
         gpu_sample_s=normal.gpu_sample_s / gpu,
-        gpu_report_s=normal.gpu_report_s / gpu,
+        use_sample_s=normal.use_sample_s / gpu,
+        use_report_s=normal.use_report_s / gpu,
         gpu_release_s=normal.gpu_release_s / gpu,
         gpu_release_check_s=normal.gpu_release_check_s / gpu,
     )

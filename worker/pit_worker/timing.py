@@ -18,6 +18,7 @@ class Timing:
     unkillable_s: float = 60.0  # after SIGKILL; what still runs then is reported as the node's fault
     gpu_check_s: float = 10.0  # between two health checks of the GPUs
     gpu_sample_s: float = 2.0  # between two samples of GPU usage
-    gpu_report_s: float = 30.0  # between two reports of mean GPU usage
+    use_sample_s: float = 10.0  # between two samples of what processes use of cores and memory
+    use_report_s: float = 30.0  # between two reports of mean usage
     gpu_release_s: float = 30.0  # how long the end of a process waits for its GPUs to become idle
     gpu_release_check_s: float = 0.5  # between two checks whether they are

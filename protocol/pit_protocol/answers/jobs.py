@@ -27,7 +27,9 @@ class JobSummary(Answer, frozen=True):
     since: Float  # when it came into its state
     starts: tuple[Float, Float] | None  # of a waiting job: not before, not after; None: not estimated
     gpu_percent: Float | None  # None: nothing was measured
-    memory_percent: Float | None
+    memory_percent: Float | None  # of its GPUs
+    cpu_percent: Float | None  # of a core, as the mean over its processes
+    memory_mib: Float | None  # the same
 
 
 class StoredOptions(JobOptions, frozen=True, forbid_unknown_fields=False):
@@ -145,10 +147,11 @@ class LogBatch(Answer, frozen=True):
 
 class ProcessUsage(Answer, frozen=True):
     process: str  # `0.1`
-    samples: list[tuple[Float, Float, Float]]  # at, percent of GPU time, percent of GPU memory
+    # at, percent of GPU time, percent of GPU memory, percent of a core, MiB of memory
+    samples: list[tuple[Float, Float | None, Float | None, Float | None, Float | None]]
 
 
-class GpuUsage(Answer, frozen=True):
+class JobUsage(Answer, frozen=True):
     processes: list[ProcessUsage]
 
 

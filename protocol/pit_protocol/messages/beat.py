@@ -92,10 +92,12 @@ class Welcome(Message, frozen=True):
 
 
 class Usage(Message, frozen=True):
-    """GPU usage of a process in percent, as the mean over its GPUs."""
+    """What a process uses; None: it was not measured."""
 
-    gpu_percent: Float
-    memory_percent: Float
+    gpu_percent: Float | None = None  # of the time, as the mean over its GPUs
+    memory_percent: Float | None = None  # of the memory of its GPUs
+    cpu_percent: Float | None = None  # of a core: 200 is two busy cores
+    memory_mib: Float | None = None
 
 
 class Report(Message, frozen=True):

@@ -20,6 +20,24 @@ class Stat(NamedTuple):
         return self.state in ("Z", "X") and self.threads <= 1
 
 
+class Use(NamedTuple):
+    """What a process uses, with the children that it has waited for."""
+
+    ticks: int  # of processor time so far
+    pages: int  # of memory now
+
+
+def parse_use(line: str) -> Use:
+    rest = line[line.rindex(")") + 2 :].split()
+    return Use(sum(map(int, rest[11:15])), int(rest[21]))
+
+
+def read_use(pid: int) -> Use | None:
+    """None if there is no such process."""
+    line = _read(pid)
+    return parse_use(line) if line else None
+
+
 def parse_stat(line: str) -> Stat:
     # The name in parentheses may itself contain spaces and parentheses.
     rest = line[line.rindex(")") + 2 :].split()
@@ -30,9 +48,13 @@ def parse_stat(line: str) -> Stat:
 
 def read_stat(pid: int) -> Stat | None:
     """None if there is no such process."""
+    line = _read(pid)
+    return parse_stat(line) if line else None
+
+
+def _read(pid: int) -> str:
     try:
         # A process can give itself any name, so the text need not be UTF-8.
-        line = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
-        return None
-    return parse_stat(line) if line else None
+        return ""

@@ -36,6 +36,8 @@ JOB = JobSummary(
     starts=(NOW + 600, NOW + 2400),
     gpu_percent=None,
     memory_percent=None,
+    cpu_percent=None,
+    memory_mib=None,
 )
 QUEUED = Queued(
     as_of=NOW - 1,

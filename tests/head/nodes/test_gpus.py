@@ -71,7 +71,7 @@ def test_usage_is_current_while_running_and_the_mean_afterwards(
     (history,) = anna.get(f"/jobs/{number}/usage").json["processes"]
     assert (history["process"], [sample[1:] for sample in history["samples"]]) == (
         "0.0",
-        [[20.0, 10.0], [80.0, 30.0]],
+        [[20.0, 10.0, None, None], [80.0, 30.0, None, None]],
     )
 
 

@@ -349,6 +349,8 @@ def a_record(number: int = 12, **fields: Any) -> dict[str, Any]:
         "starts": None,
         "gpu_percent": None,
         "memory_percent": None,
+        "cpu_percent": None,
+        "memory_mib": None,
         "keep": False,
         "options": to_json(options),
         "reruns": None,

@@ -14,9 +14,10 @@ from pit_worker.gpu import monitor
 from pit_worker.gpu.health import Health
 from pit_worker.gpu.monitor import GpuMonitor
 from pit_worker.gpu.nvml import Driver, User
-from pit_worker.gpu.usage import Owners, UsageMeans
+from pit_worker.gpu.owners import Owners
 from pit_worker.loop import Loop
 from pit_worker.process.process import Process
+from pit_worker.process.usage import UsageMeans
 from pit_worker.spool.entry import Entry, Intent, Key
 from pit_worker.timing import Timing
 
@@ -88,7 +89,7 @@ def test_a_process_is_identified_by_its_cgroup(
     (tmp_path / "cgroup").write_text("/sys/fs/cgroup/system.slice/pit-worker.service/pit-lab-1-1")
     (tmp_path / "container").write_text(64 * "c" + "\n")
     monkeypatch.setattr(
-        "pit_worker.gpu.usage._read", lambda _, name: f"0::{path}\n".encode() if name == "cgroup" else b""
+        "pit_worker.gpu.owners._read", lambda _, name: f"0::{path}\n".encode() if name == "cgroup" else b""
     )
     assert Owners.of([an_entry(tmp_path)]).owns(os.getpid()) is is_ours
 
@@ -135,7 +136,7 @@ def test_a_driver_that_is_silent_for_long_is_a_trouble_of_each_gpu(monkeypatch: 
     monkeypatch.setattr("time.monotonic", lambda: now)
     loop, changes = Loop(), []
     known: dict[Key, Process] = {}
-    watch = GpuMonitor(loop, known, lambda: changes.append(1), Timing())
+    watch = GpuMonitor(loop, known, UsageMeans(30.0), lambda: changes.append(1), Timing())
     watch._units, watch._asked_at, watch.troubles = ("GPU-a", "GPU-b"), now, ()
     watch._tick()
     assert watch.troubles == ()

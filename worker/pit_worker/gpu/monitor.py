@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pit_protocol.messages.beat import Resource, Trouble, Usage
 from pit_worker.gpu.health import Health
 from pit_worker.gpu.nvml import MAX_REASON, Driver, NoDriver
+from pit_worker.gpu.owners import Owners
 from pit_worker.gpu.release import GpuRelease, Left
-from pit_worker.gpu.usage import Owners, UsageMeans
 from pit_worker.loop import Call, Loop
 from pit_worker.process.context import GpusReleased
 from pit_worker.process.process import Process
+from pit_worker.process.usage import UsageMeans
 from pit_worker.spool.entry import Entry, Key
 from pit_worker.timing import Timing
 
@@ -34,7 +35,12 @@ class GpuMonitor:
     """Belongs to the main loop; gives queries to the thread that owns the driver, and keeps its answers."""
 
     def __init__(
-        self, loop: Loop, known: Mapping[Key, Process], changed: Callable[[], None], timing: Timing
+        self,
+        loop: Loop,
+        known: Mapping[Key, Process],
+        usage: UsageMeans,
+        changed: Callable[[], None],
+        timing: Timing,
     ) -> None:
         self._loop = loop
         self._timing = timing
@@ -46,7 +52,7 @@ class GpuMonitor:
         self._asked_at: float | None = None  # this and the next by the monotonic clock
         self._check_at = 0.0
         self.troubles: tuple[Trouble, ...] | None = None  # None before the first look
-        self.usage = UsageMeans(timing.gpu_report_s)
+        self._usage = usage
 
     def start(self, found: Callable[[tuple[Resource, ...]], None]) -> None:
         """Call `found` with the GPUs there are, once they have been checked."""
@@ -180,7 +186,7 @@ class GpuMonitor:
         now, held = time.monotonic(), self._list_held_gpus()
         for key, sample in samples.items():
             if sample and key in held:
-                self.usage.add(key, sample, now)
+                self._usage.add(key, sample, now)
 
     def _set_troubles(self, troubles: tuple[Trouble, ...]) -> None:
         if troubles == self.troubles:

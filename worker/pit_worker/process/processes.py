@@ -2,9 +2,11 @@
 
 import logging
 import time
+from functools import partial
 
 from pit_protocol.messages.beat import Order, OrderAction, Welcome
 from pit_protocol.states import KilledBy
+from pit_worker.process import stack_dump
 from pit_worker.process.context import Context
 from pit_worker.process.end import Finisher
 from pit_worker.process.process import Process
@@ -14,6 +16,7 @@ from pit_worker.process.stop import Stopper
 from pit_worker.process.time_limit import TimeKeeper
 from pit_worker.spool.entry import End, Entry, Intent, Key
 from pit_worker.spool.spool import Spool
+from pit_worker.thread_pool import ThreadPool
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +30,7 @@ class Processes:
         self._welcome: Welcome | None = None
         self._forgotten: set[Key] = set()
         self.known: dict[Key, Process] = {}
+        self._dumps = ThreadPool("dump", 2)
         self._time = TimeKeeper(context, lambda process, why: self.stop(process, KilledBy.TIME, why))
         self._stopper = Stopper(context, lambda process: self._finisher.release_gpus(process))
         self._finisher = Finisher(
@@ -98,9 +102,18 @@ class Processes:
             return
         if process.is_waiting:
             self._starter.cancel(process)
+        elif killed_by is KilledBy.STALL:
+            self._dumps.submit(partial(self._dump_stacks, process))
         else:
             self._stopper.terminate(process, stop.at)
         self._context.changed()
+
+    def _dump_stacks(self, process: Process) -> None:
+        """Show in its output where a process hangs, then stop it; run in a thread."""
+        try:
+            stack_dump.write(self._context.runtime, process.entry)
+        finally:
+            self._context.loop.post(partial(self._stopper.terminate, process, time.time()))
 
     def stop_over_limit(self, key: Key, reason: str) -> None:
         """Stop a process that uses more than it may."""

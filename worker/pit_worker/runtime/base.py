@@ -56,6 +56,12 @@ class Runtime(Protocol):
     def warn(self, entry: Entry, number: int) -> int:
         """Signal those programs of the process tree that handle the signal; how many there were."""
 
+    def find_cgroup(self, entry: Entry) -> Path | None:
+        """The cgroup that holds the process with everything that it started, if there is one."""
+
+    def list_pids(self, entry: Entry) -> set[int]:
+        """The process ids of the whole process tree; blocks."""
+
     def command_has_ended(self, entry: Entry) -> bool:
         """Whether its command has ended, though what it left behind may still write."""
 

@@ -76,6 +76,29 @@ def members(group: Path) -> set[int]:
     return pids
 
 
+def read_cpu_s(group: Path) -> float | None:
+    """The processor time that all its members have used so far; None: this kind of cgroup does not say."""
+    usage = _read_values(group / "cpu.stat").get("usage_usec")
+    return None if usage is None else usage / 1_000_000
+
+
+def read_memory(group: Path) -> int | None:
+    """The bytes of memory that its members use, without files that the kernel may drop."""
+    try:
+        current = int((group / "memory.current").read_text())
+    except (OSError, ValueError):
+        return None
+    return max(0, current - _read_values(group / "memory.stat").get("inactive_file", 0))
+
+
+def _read_values(file: Path) -> dict[str, int]:
+    try:
+        lines = file.read_text().splitlines()
+    except OSError:
+        return {}
+    return {name: int(value) for name, _, value in (line.partition(" ") for line in lines) if value.isdigit()}
+
+
 def send(group: Path, number: int) -> int:
     """Signal all members; how many there were."""
     pids = members(group)

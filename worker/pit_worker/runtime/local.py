@@ -131,14 +131,15 @@ class LocalRuntime:
         return left
 
     def warn(self, entry: Entry, number: int) -> int:
-        group, supervisor = _recorded_cgroup(entry), self._supervisor(entry)
+        return handled_signal.send(partial(self.list_pids, entry), number)
 
-        def list_pids() -> set[int]:
-            if group:
-                return cgroup.members(group)
-            return process_tree.list_members(entry.marker, supervisor, entry.output_writer())
+    def find_cgroup(self, entry: Entry) -> Path | None:
+        return _recorded_cgroup(entry)
 
-        return handled_signal.send(list_pids, number)
+    def list_pids(self, entry: Entry) -> set[int]:
+        if group := _recorded_cgroup(entry):
+            return cgroup.members(group)
+        return process_tree.list_members(entry.marker, self._supervisor(entry), entry.output_writer())
 
     def command_has_ended(self, entry: Entry) -> bool:
         return entry.command_has_ended()

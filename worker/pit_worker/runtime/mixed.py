@@ -44,6 +44,12 @@ class MixedRuntime:
     def warn(self, entry: Entry, number: int) -> int:
         return self._find(entry).warn(entry, number)
 
+    def find_cgroup(self, entry: Entry) -> Path | None:
+        return self._find(entry).find_cgroup(entry)
+
+    def list_pids(self, entry: Entry) -> set[int]:
+        return self._find(entry).list_pids(entry)
+
     def command_has_ended(self, entry: Entry) -> bool:
         return self._find(entry).command_has_ended(entry)
 

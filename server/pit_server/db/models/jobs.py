@@ -101,6 +101,7 @@ class Attempt(Base):
     network: Mapped[str] = mapped_column(default="")  # that connects its containers
     lost_after_s: Mapped[float | None]  # without contact for longer, its processes are lost; None: never
     grace_s: Mapped[float] = mapped_column(default=0.0)  # between SIGTERM and SIGKILL
+    stalled_at: Mapped[float | None]  # since when it does nothing
     requeue_cause: Mapped[str] = mapped_column(default="")  # why another attempt follows; empty: none does
     requeue_reason: Mapped[str] = mapped_column(default="")  # the same in words
     failed_node_id: Mapped[int | None]  # where that happened
@@ -141,6 +142,9 @@ class Process(Base):
     started_at: Mapped[float | None]
     ended_at: Mapped[float | None]
     image: Mapped[str] = mapped_column(default="")  # that it ran in, by digest
+    # Only for jobs with --stall: when it wrote or used something last, and the size of its output then.
+    active_at: Mapped[float | None]
+    log_size: Mapped[int] = mapped_column(default=0)
     node_fault: Mapped[bool] = mapped_column(default=False)  # its node could not start it
 
 
@@ -149,13 +153,16 @@ IS_LIVE = Process.state != literal_column("'ended'")
 
 
 class Sample(Base):
-    """How much of its GPUs a process used at a time."""
+    """What a process used up to a time, since the sample before; None: it was not measured."""
 
     __tablename__ = "sample"
     process_id: Mapped[int] = mapped_column(ForeignKey("process.id"), primary_key=True)
     at: Mapped[float] = mapped_column(primary_key=True)
-    gpu_percent: Mapped[float]
-    memory_percent: Mapped[float]
+    weight: Mapped[int] = mapped_column(default=1)  # for how many reports it stands
+    gpu_percent: Mapped[float | None]
+    memory_percent: Mapped[float | None]  # of its GPUs
+    cpu_percent: Mapped[float | None]  # of a core
+    memory_mib: Mapped[float | None]
 
 
 class Allocation(Base):

@@ -79,7 +79,7 @@ def advance(
         .values(
             state=after.state,
             attempt=after.attempt,
-            since=now,
+            since=Job.since if target is job.state else now,
             outcome=after.outcome,
             reason=after.reason,
         )

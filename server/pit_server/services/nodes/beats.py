@@ -12,8 +12,9 @@ from pit_protocol.states import PROCESS_MOVES, KilledBy, NodeState, ProcessEvent
 from pit_server.db.database import AnyRow, Database
 from pit_server.db.models import IS_LIVE, Attempt, Node, Process
 from pit_server.services import audit
+from pit_server.services.jobs import stall
 from pit_server.services.jobs.processes import lost_processes, reports
-from pit_server.services.jobs.records import gpu_usage
+from pit_server.services.jobs.records import usage
 from pit_server.services.logs.output_limit import share_of_process
 from pit_server.services.nodes import cordon, nodes, worker_session
 from pit_server.services.nodes.properties import MAX_NAME
@@ -68,7 +69,8 @@ def receive(
     measured = [report for report in beat.reports if report.usage and report.process in mine]
     if measured:
         with database.write() as session:
-            gpu_usage.note(session, measured, now=now)
+            usage.note(session, measured, settings.samples_per_job, now=now)
+            stall.note(session, measured, now=now)
     if news or node.state != NodeState.ONLINE:
         _store_reports(
             database, caller, node.state, sorted(news, key=lambda report: mine[report.process].job_id), now

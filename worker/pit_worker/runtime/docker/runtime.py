@@ -145,10 +145,16 @@ class DockerRuntime:
         return container_cgroup.send(Path(record.cgroup), record.pid, number)
 
     def warn(self, entry: Entry, number: int) -> int:
+        return handled_signal.send(partial(self.list_pids, entry), number)
+
+    def find_cgroup(self, entry: Entry) -> Path | None:
         record = entry.record()
-        if record is None:
-            return 0
-        return handled_signal.send(lambda: cgroup.members(Path(record.cgroup)) - {record.pid}, number)
+        return Path(record.cgroup) if record else None
+
+    def list_pids(self, entry: Entry) -> set[int]:
+        """Those inside the container, without its init."""
+        record = entry.record()
+        return cgroup.members(Path(record.cgroup)) - {record.pid} if record else set()
 
     def command_has_ended(self, entry: Entry) -> bool:  # noqa: ARG002
         """Never before the container ends: what the command leaves behind ends with it."""

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 from flask import Blueprint, Response, request
 
-from pit_protocol.answers.jobs import LOG_ENDED, LOG_OFFSET, DiffStat, GpuUsage, LogBatch
+from pit_protocol.answers.jobs import LOG_ENDED, LOG_OFFSET, DiffStat, JobUsage, LogBatch
 from pit_protocol.problem import Problem
 from pit_server.api.http.context import head, long_poll, number_argument, wait_argument
 from pit_server.api.http.guard import Role, allow, caller
 from pit_server.services.jobs import jobs
-from pit_server.services.jobs.records import delays, gpu_usage
+from pit_server.services.jobs.records import delays, usage
 from pit_server.services.logs import log_merge, raw_log
 from pit_server.services.logs.log_text import LogText
 from pit_server.services.snapshots import code
@@ -69,9 +69,9 @@ def show_raw_log(number: int) -> Response:
 
 @blueprint.get("/usage")
 @allow(Role.USER)
-def show_usage(number: int) -> GpuUsage:
+def show_usage(number: int) -> JobUsage:
     with head().database.read() as session:
-        return GpuUsage(gpu_usage.history(session, jobs.find(session, caller(), number).id))
+        return JobUsage(usage.history(session, jobs.find(session, caller(), number).id))
 
 
 @blueprint.get("/code")

@@ -30,9 +30,10 @@ from pit_server.db.models import Allocation, Attempt, Event, Group, Job, JobGrou
 from pit_server.scheduler.kinds import CPU, MEMORY, PORT
 from pit_server.services.incarnation import takeover
 from pit_server.services.jobs import time_limits
-from pit_server.services.jobs.records import delays, gpu_usage, listing_columns
+from pit_server.services.jobs.records import delays, listing_columns, usage
 from pit_server.services.jobs.records.delays import Delay, DelayFacts
 from pit_server.services.jobs.records.listing_columns import run_times
+from pit_server.services.jobs.records.usage import Means
 from pit_server.services.nodes import cordon
 from pit_server.services.snapshots import origins
 from pit_server.services.users import accounts
@@ -82,8 +83,8 @@ def status(
     done = session.execute(
         query.where(Job.state == JobState.ENDED).order_by(Job.since.desc()).limit(limit)
     ).all()
-    used = gpu_usage.means(session, [row.id for row in done])
-    used |= gpu_usage.means(session, [row.id for row in running], since=now - gpu_usage.RECENT_S)
+    used = usage.means(session, [row.id for row in done])
+    used |= usage.means(session, [row.id for row in running], since=now - usage.RECENT_S)
     why = delays.find_all(session, caller, [*running, *waiting], facts)
     unapproved, total = accounts.list_unapproved(session, limit) if caller.is_admin else ([], 0)
     return Status(
@@ -122,7 +123,7 @@ def listing(
     columns = listing_columns.parse(filters.get("columns", ""))
     rows = session.execute(page.add_columns(Job.attempt, *columns.selected())).all()
     numbers = [row.id for row in rows]
-    used, ran = gpu_usage.means(session, numbers), run_times(session, numbers, now=time.time())
+    used, ran = usage.means(session, numbers), run_times(session, numbers, now=time.time())
     why = delays.find_all(session, caller, rows, facts)
     return JobList([columns.row(_summary(row, why, used), row, ran.get(row.id), data) for row in rows], total)
 
@@ -165,7 +166,7 @@ def summarize(
     """One job as a row of a list, and what delays it."""
     row = session.execute(select(*_SUMMARY).join(User, User.id == Job.user_id).where(Job.id == number)).one()
     why = delays.find_all(session, caller, [row], facts)
-    used = gpu_usage.means(session, [] if row.state in QUEUED else [number])
+    used = usage.means(session, [] if row.state in QUEUED else [number])
     return _summary(row, why, used), why.get(number)
 
 
@@ -186,9 +187,8 @@ def _group_names(session: Session, number: int) -> list[str]:
 
 
 def _summary(
-    row: AnyRow, why: Mapping[int, Delay], used: Mapping[int, tuple[float, float]] = MappingProxyType({})
+    row: AnyRow, why: Mapping[int, Delay], used: Mapping[int, Means] = MappingProxyType({})
 ) -> JobSummary:
-    gpu, memory = used.get(row.id, (None, None))
     delay = why.get(row.id)
     state, outcome = JobState(row.state), Outcome(row.outcome) if row.outcome else None
     return JobSummary(
@@ -203,8 +203,7 @@ def _summary(
         created_at=row.created_at,
         since=row.since,
         starts=delay.starts if delay else None,
-        gpu_percent=gpu,
-        memory_percent=memory,
+        **used.get(row.id, Means())._asdict(),
     )
 
 
