@@ -3,8 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0024"
-down_revision = "0023"
+revision = "0025"
+down_revision = "0024"
 
 INTEGER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 FLOAT = sa.Float(53)
