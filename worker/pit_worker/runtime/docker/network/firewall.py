@@ -119,7 +119,7 @@ class Firewall:
         # Docker puts its own rules first in FORWARD, but leaves this chain alone.
         away = "DOCKER-USER" if DOCKER_CHAIN in rules else "FORWARD"
         here = ("-i", self._bridges, "-j")
-        hooks = [("INPUT", *here, self._to_node), (away, *here, self._through)]
+        hooks: list[tuple[str, ...]] = [("INPUT", *here, self._to_node), (away, *here, self._through)]
         if self._has_overlay and program == "iptables":  # the chain for IPv6 would close everything
             hooks.append((away, "-i", OVERLAY_BRIDGE, "-j", self._through))
         return hooks
