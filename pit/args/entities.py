@@ -8,8 +8,9 @@ from urllib.parse import quote
 
 import click
 
-from pit.args.options import LAST, job_number, job_numbers
+from pit.args.options import LAST, RANGE, job_number, job_numbers
 from pit.ui.times import parse_local_window
+from pit_protocol.arrays.numbers import job_name
 
 # Each kind, and its collection in the API.
 COLLECTIONS = {
@@ -55,7 +56,8 @@ def parse_entity(text: str, kinds: Sequence[str], *, resources: bool = False) ->
         forms = ", ".join(f"{known}:NAME" if known != "job" else "job:NUMBER" for known in kinds)
         raise click.UsageError(f"{text!r} cannot be used here; write {forms}")
     if kind == "job":
-        return Entity(kind, str(job_number(name) or LAST))
+        number = job_number(name)
+        return Entity(kind, job_name(number) if number else LAST)
     if resources and kind == "node" and ":" in name:
         return _parse_resource(name)
     return Entity(kind, check_name(kind, name))
@@ -65,8 +67,8 @@ def parse_entities(texts: Sequence[str], kinds: Sequence[str]) -> list[Entity]:
     """Parse several, each once; `190-199` or `job:190-199` is a range of jobs."""
     found: list[Entity] = []
     for text in texts:
-        if re.fullmatch(r"(job:)?[0-9]+-[0-9]+", text) and "job" in kinds:
-            found += [Entity("job", str(number)) for number in job_numbers(text)]
+        if RANGE.fullmatch(text.removeprefix("job:")) and "job" in kinds:
+            found += [Entity("job", job_name(number)) for number in job_numbers(text)]
         else:
             found.append(parse_entity(text, kinds))
     return list(dict.fromkeys(found))

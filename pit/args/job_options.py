@@ -20,6 +20,7 @@ from pit_protocol.job_options import (
     MOMENT,
     OPTIONS,
     TIMES,
+    VALUES,
     Option,
     check_text,
 )
@@ -60,6 +61,15 @@ def _click_option(name: str, option: Option) -> Callable[[Callable[..., Any]], C
             multiple=True,
             shell_complete=complete_plain,
             callback=lambda ctx, param, words: parse_assignments(words, param.opts[0]),  # noqa: ARG005
+            help=option.help,
+        )
+    if option.metavar == VALUES:
+        return click.option(
+            *option.flags,
+            name,
+            metavar=VALUES,
+            multiple=True,
+            callback=lambda ctx, param, words: list(words),  # noqa: ARG005
             help=option.help,
         )
     if option.metavar == AFTER:

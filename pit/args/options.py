@@ -8,11 +8,13 @@ import click
 from click.shell_completion import CompletionItem
 
 from pit.args.usage_problem import UsageProblem
+from pit_protocol.arrays.numbers import array_of, is_element, job_name, parse_job_name
 
 LAST = "last"  # the user's latest job, as a word
 LATEST = 0  # and as a number, until the head is asked for it
 MAX_JOBS = 10_000
 MAX_NUMBER = 2**31 - 1
+RANGE = re.compile(r"[0-9]+(\.[0-9]+)?-[0-9]+(\.[0-9]+)?")
 
 json_option: Callable[[Any], Any] = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON, one document per line."
@@ -41,32 +43,37 @@ def example(*lines: str) -> str:
 
 
 def job_number(text: str) -> int:
-    """Parse one job: `190` or `job:190`, or `last`, which is LATEST."""
-    number = text.removeprefix("job:")
-    if number == LAST:
+    """Parse one job: `190` or `job:190`, an element `190.7`, or `last`, which is LATEST."""
+    name = text.removeprefix("job:")
+    if name == LAST:
         return LATEST
-    if re.fullmatch(r"[0-9]+-[0-9]+", number):
-        first = number.partition("-")[0]
+    if RANGE.fullmatch(name):
+        first = name.partition("-")[0]
         raise UsageProblem(
             f"{text!r} is several jobs, and this takes one", f"write one number, such as {first}"
         )
-    if not re.fullmatch(r"[0-9]{1,10}", number) or not 0 < int(number) <= MAX_NUMBER:
+    number = parse_job_name(name)
+    if number is None or not 0 < array_of(number) <= MAX_NUMBER:
         raise UsageProblem(
             f"{text!r} is not a job number",
             "`pit status` lists jobs with their numbers; `last` is your latest job",
         )
-    return int(number)
+    return number
 
 
 def job_numbers(text: str) -> range:
-    """Parse jobs: `190`, `job:190`, `last` or a range `190-199`."""
+    """Parse jobs: `190`, `190.7`, `job:190`, `last` or a range `190-199` or `190.3-7`."""
     first, dash, last = text.removeprefix("job:").partition("-")
     if LAST in (first, last) and dash:
         raise UsageProblem(f"{text!r} is not a range", "write a range with two numbers: 190-199")
     low = job_number(first or text)
+    if dash and is_element(low) and "." not in last:
+        last = f"{array_of(low)}.{last}"
     high = job_number(last) if dash else low
+    if array_of(low) != array_of(high) and (is_element(low) or is_element(high)):
+        raise UsageProblem(f"{text!r} is not a range", "write elements of one array: 190.3-7")
     if low > high:
-        raise UsageProblem(f"the range {text} is empty", f"write {high}-{low}")
+        raise UsageProblem(f"the range {text} is empty", f"write {job_name(high)}-{job_name(low)}")
     if high - low >= MAX_JOBS:
         raise UsageProblem(f"the range {text} has more than {MAX_JOBS:,} jobs", "write several ranges")
     return range(low, high + 1)

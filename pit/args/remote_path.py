@@ -8,11 +8,12 @@ from pathlib import PurePosixPath
 from pit.args.options import LAST, MAX_NUMBER
 from pit.args.usage_problem import UsageProblem
 from pit.ui.sanitize import sanitize
+from pit_protocol.arrays.numbers import array_of, parse_job_name
 from pit_protocol.paths import quote_path
 
-# `190`, `job:190`, `last`, `home`, `user:anna`, `group:lab`, `shared`; and a path after `/` or `:`.
+# `190`, `190.7`, `job:190`, `last`, `home`, `user:anna`, `group:lab`, `shared`; and a path after `/` or `:`.
 _REMOTE_PATH = re.compile(
-    r"(?:(?P<fixed>home|shared)|(?P<named>(?:user|group):[^/:]+)|(?:job:)?(?P<job>[0-9]{1,10}|last))"
+    r"(?:(?P<fixed>home|shared)|(?P<named>(?:user|group):[^/:]+)|(?:job:)?(?P<job>[0-9]{1,10}(?:\.[0-9]{1,7})?|last))"
     r"(?:[/:](?P<path>.*))?",
     re.DOTALL,
 )
@@ -67,7 +68,10 @@ def parse_remote_path(entity: str, path: str | None = None) -> RemotePath:
 
 
 def _is_job(word: str | None) -> bool:
-    return word is None or word == LAST or 0 < int(word) <= MAX_NUMBER
+    if word is None or word == LAST:
+        return True
+    number = parse_job_name(word)
+    return number is not None and 0 < array_of(number) <= MAX_NUMBER
 
 
 def outermost(paths: Collection[str]) -> list[str]:

@@ -13,8 +13,9 @@ from pit.login.session import open_head
 from pit.snapshot.exclude import leave_out
 from pit.snapshot.repository import Repository
 from pit.ui import output
-from pit.ui.documents import Checkout
+from pit.ui.documents import Checkout, shown_number
 from pit.ui.sanitize import sanitize
+from pit_protocol.arrays.numbers import job_name
 from pit_protocol.problem import Problem
 from pit_protocol.transport.tar_extract import extract
 
@@ -34,7 +35,7 @@ def command(number: int, directory: Path | None, plain: bool, as_json: bool) -> 
     """
     with open_head() as head:
         number = find_number(head, number)
-        target = directory or Path(f"job-{number}")
+        target = directory or Path(f"job-{job_name(number)}")
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise Problem("file_exists", f"{target} already exists", "name another directory")
         commit = head.job(number).snapshot.commit
@@ -63,10 +64,10 @@ def command(number: int, directory: Path | None, plain: bool, as_json: bool) -> 
             Repository(target).run("reset", "--quiet")
     leave_out([target])
     if as_json:
-        output.show_json(Checkout(number, str(target), worktree=project is not None))
+        output.show_json(Checkout(shown_number(number), str(target), worktree=project is not None))
     else:
         kind = f"a worktree at {sanitize(commit[:12])}" if project and commit else "a plain directory"
-        output.show(f"{sanitize(target)}: the code of job {number}, {kind}")
+        output.show(f"{sanitize(target)}: the code of job {job_name(number)}, {kind}")
     return Exit.DONE
 
 

@@ -13,11 +13,12 @@ from pit.head.client import Head
 from pit.head.latest import find_number
 from pit.login.session import open_head
 from pit.ui import output
-from pit.ui.documents import JobDiff
+from pit.ui.documents import JobDiff, shown_number
 from pit.ui.plural import plural
 from pit.ui.sanitize import sanitize, sanitize_log
 from pit.ui.tables import Column, Section
 from pit_protocol.answers.jobs import DiffStat, JobRecord
+from pit_protocol.arrays.numbers import job_name
 from pit_protocol.job_options import OPTIONS
 
 SETTINGS = ("title", "user", "request")
@@ -51,7 +52,8 @@ def command(number: int, other: int | None, counts: bool, binary: bool, as_json:
         stat = head.diff_stat(number, other) if counts else None
         if as_json:
             text = _text(head, number, other, binary) if stat is None else UNSET
-            output.show_json(JobDiff(number, other, settings, variables, text, stat or UNSET))
+            shown = None if other is None else shown_number(other)
+            output.show_json(JobDiff(shown_number(number), shown, settings, variables, text, stat or UNSET))
             return Exit.DONE
         lines = [
             f"# {name}: {sanitize(_plain(before))} -> {sanitize(_plain(after))}"
@@ -62,7 +64,9 @@ def command(number: int, other: int | None, counts: bool, binary: bool, as_json:
         has_some = _show_counts(stat) if stat else _pass_on(_chunks(head, number, other, binary))
         if not has_some and not lines:
             same = (
-                f"jobs {number} and {other} do not differ" if other else f"all of job {number} was committed"
+                f"jobs {job_name(number)} and {job_name(other)} do not differ"
+                if other
+                else f"all of job {job_name(number)} was committed"
             )
             output.note(same)
     return Exit.DONE
@@ -80,7 +84,9 @@ def _asked(record: JobRecord) -> dict[str, object]:
     code = {name: getattr(record.snapshot, name) for name in CODE}
     asked = {name: getattr(record, name) for name in SETTINGS}
     asked |= {name: record.options.shown(name) or None for name in OPTIONS if name != "env"}
-    variables = {f"env.{name}": value for name, value in sorted(record.options.env.items())}
+    variables = {
+        f"env.{name}": value for name, value in sorted({**record.options.env, **record.sweep}.items())
+    }
     return {**asked, "image digest": ", ".join(ran) or None, **code, **variables}
 
 

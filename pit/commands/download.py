@@ -20,9 +20,10 @@ from pit.login.session import open_head
 from pit.snapshot.exclude import leaving_out
 from pit.transfer.pull import check_place
 from pit.ui import output
-from pit.ui.documents import Download
+from pit.ui.documents import Download, shown_number
 from pit.ui.progress import bars, hint_on_interrupt
 from pit.ui.sanitize import sanitize
+from pit_protocol.arrays.numbers import job_name
 from pit_protocol.problem import Problem
 
 STDOUT = "-"
@@ -53,19 +54,19 @@ def command(number: int, target: str | None, force: bool, as_json: bool) -> Exit
         raise Problem(
             "terminal",
             "refusing to write an archive to a terminal",
-            f"use -o FILE, or `pit download {number or LAST} -o - | tar tz`",
+            f"use -o FILE, or `pit download {job_name(number) if number else LAST} -o - | tar tz`",
         )
     with open_head() as head:
         number = find_number(head, number)
         if target == STDOUT:
             _pass_on(_archive(head, number))
             return Exit.DONE
-        path = Path(target or f"job-{number}.tar.gz")
+        path = Path(target or f"job-{job_name(number)}.tar.gz")
         _check_target(path, force)
         with leaving_out([path]), hint_on_interrupt(f"{path} was not written"):
             size = save(lambda offset: _archive(head, number, offset), path, force=force)
     if as_json:
-        output.show_json(Download(number, str(path), size))
+        output.show_json(Download(shown_number(number), str(path), size))
     else:
         output.show(f"{sanitize(path)}: {size:,} bytes")
     return Exit.DONE

@@ -11,13 +11,18 @@ from pit.args.env import secret_option
 from pit.args.job_options import job_options
 from pit.args.options import example, job_argument, json_option, quiet_option
 from pit.args.run_mistakes import parse_request
+from pit.args.usage_problem import UsageProblem
 from pit.commands.run import accepted, take_snapshot
 from pit.exit_codes import Exit
+from pit.head.client import Head
 from pit.head.latest import find_number, find_options
 from pit.jobs.submission import bring, submit
 from pit.login.session import open_head
 from pit.snapshot.repository import Repository
+from pit_protocol.answers.jobs import JobRecord
+from pit_protocol.arrays.elements import only
 from pit_protocol.messages.submission import Snapshot, Submission
+from pit_protocol.problem import Problem
 from pit_protocol.variables import check_job_variables
 
 
@@ -27,6 +32,7 @@ from pit_protocol.variables import check_job_variables
 @click.option("--title", metavar="TITLE", help="Use this title instead of the old one.")
 @job_options(rerun=True)
 @secret_option
+@click.option("--failed", is_flag=True, help="Of an array: only the elements that failed.")
 @click.option("--here", is_flag=True, help="Use the code of the current project instead of the old code.")
 @click.option("-l", "--log", "follow", is_flag=True, help="Follow the log; exit code 3 if the job fails.")
 @quiet_option
@@ -37,6 +43,7 @@ def command(
     title: str | None,
     given: dict[str, Any],
     secrets: dict[str, str],
+    failed: bool,
     here: bool,
     follow: bool,
     quiet: bool,
@@ -47,6 +54,9 @@ def command(
     The head still has the code, so your current directory and later changes to the project do not
     matter. The keep directory starts empty; `pit run -c` continues with an old one. -e and
     --secret add or replace variables. To rerun another user's job, give all of its secrets anew.
+
+    An array is run again as a whole, one element of it with 190.7, and with --failed those elements that
+    failed, were lost or timed out. They keep their indices and values.
     """
     if request is not None:
         request = parse_request(request)
@@ -55,6 +65,8 @@ def command(
         number = find_number(head, number)
         old = head.job(number)
         options = find_options(head, old.options.for_rerun(given))
+        if failed:
+            options = replace(options, array=_failed(head, old))
         # A variable that was plain is secret from now on.
         plain = {name: value for name, value in options.env.items() if name not in secrets}
 
@@ -76,3 +88,13 @@ def command(
             with take_snapshot(Repository.find(Path.cwd())) as worktree:
                 record = submit(head, submission(bring(head, worktree)))
         return accepted(head, record, follow=follow, quiet=quiet, as_json=as_json)
+
+
+def _failed(head: Head, old: JobRecord) -> str:
+    """What names the failed elements of an array."""
+    if old.elements is None:
+        raise UsageProblem(f"job {old.name} is no array", "leave out --failed")
+    found = [element.index for element in head.elements(old.number, failed=True).elements]
+    if not found:
+        raise Problem("none_failed", f"no element of job {old.name} has failed", f"`pit show {old.name}`")
+    return only(old.options.array, old.options.sweep, found)

@@ -30,6 +30,7 @@ from pit.text_files import read_text
 from pit.ui import output, render
 from pit.ui.progress import announce_if_slow
 from pit_protocol.answers.jobs import JobRecord
+from pit_protocol.arrays.elements import check_names, parse_elements
 from pit_protocol.job_options import JobOptions
 from pit_protocol.messages.submission import MAX_TITLE, Submission
 from pit_protocol.problem import Problem
@@ -99,6 +100,8 @@ def command(
     if options.command is None:
         _check_compute(project, title)
     check_job_variables(options.env, secrets)
+    if elements := parse_elements(options.array, options.sweep):
+        check_names(elements.axes, options.env, secrets)
     asked = parsed or _default_request(project)
     with open_head() as head, take_snapshot(project, include, with_remote=not bundle) as worktree:
         _check_files(worktree, options)

@@ -16,6 +16,7 @@ from pit.ui import output
 from pit.ui.documents import ConnectFile
 from pit.views import aliases, audit, groups, jobs, nodes, queue, storage, tokens, users
 from pit.views.job_columns import JobColumn, parse_columns
+from pit_protocol.arrays.numbers import job_name
 
 Parse = Callable[[Sequence[str]], Params]
 
@@ -106,7 +107,7 @@ def _show_record(what: str, as_json: bool, **details: bool) -> None:
     if kind == "job":
         number = job_number(name)
         with open_head() as head:
-            jobs.show_job(head, str(find_number(head, number, tell=False)), as_json, **details)
+            jobs.show_job(head, job_name(find_number(head, number, tell=False)), as_json, **details)
         return
     if any(details.values()):
         raise click.UsageError(f"--events and --processes are for one job, not for {what}")

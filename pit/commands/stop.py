@@ -42,4 +42,4 @@ def _show(record: JobRecord, as_json: bool) -> None:
         output.show_json(record)
         return
     state = "stopped" if record.state == "ended" else sanitize(record.state)
-    output.show(f"job {record.number} is {state}")
+    output.show(f"job {record.name} is {state}")

@@ -12,6 +12,7 @@ from pit.head.http_session import ANSWER_S, HeadSession
 from pit_protocol.answers.files import TrashEmptied, TrashEntry, TrashList, Upload, Usage
 from pit_protocol.answers.jobs import (
     DiffStat,
+    ElementList,
     JobList,
     JobRecord,
     JobRemoved,
@@ -36,6 +37,7 @@ from pit_protocol.answers.users import (
     UserList,
 )
 from pit_protocol.answers.why import Why
+from pit_protocol.arrays.numbers import job_name
 from pit_protocol.messages.request_bodies import Login, Registration, SetupCode
 from pit_protocol.messages.submission import MissingObjects, Offer, Submission
 from pit_protocol.problem import Problem
@@ -192,22 +194,27 @@ class Head(HeadSession):
     def job(self, number: int, wait_s: float = 0, delay: str | None = None) -> JobRecord:
         """A job; with `wait_s` when it has ended, or when something else than `delay` delays it."""
         params = {"wait_s": wait_s or None, "delay": delay}
-        return self.ask(JobRecord, "GET", f"/jobs/{number}", params=params, wait_s=wait_s)
+        return self.ask(JobRecord, "GET", f"/jobs/{job_name(number)}", params=params, wait_s=wait_s)
+
+    def elements(self, number: int, *, failed: bool = False) -> ElementList:
+        """The elements of an array that have begun, or those that failed."""
+        params = {"failed": "yes" if failed else None}
+        return self.ask(ElementList, "GET", f"/jobs/{job_name(number)}/elements", params=params)
 
     def why(self, number: int) -> Why:
         return self.ask(Why, "GET", f"/jobs/{number}/why")
 
     def stop(self, number: int) -> JobRecord:
-        return self.ask(JobRecord, "POST", f"/jobs/{number}/stop")
+        return self.ask(JobRecord, "POST", f"/jobs/{job_name(number)}/stop")
 
     def log(self, number: int, params: Params, wait_s: float = 0) -> LogBatch:
         asked = {**params, "wait_s": wait_s or None}
-        return self.ask(LogBatch, "GET", f"/jobs/{number}/log", params=asked, wait_s=wait_s)
+        return self.ask(LogBatch, "GET", f"/jobs/{job_name(number)}/log", params=asked, wait_s=wait_s)
 
     def raw_log(self, number: int, params: Params, wait_s: float = 0) -> requests.Response:
         """A part of a process's output, with the headers `LOG_OFFSET` and `LOG_ENDED`."""
         asked = {**params, "wait_s": wait_s or None}
-        return self.call("GET", f"/jobs/{number}/log/raw", params=asked, answer_s=ANSWER_S + wait_s)
+        return self.call("GET", f"/jobs/{job_name(number)}/log/raw", params=asked, answer_s=ANSWER_S + wait_s)
 
     def status(
         self, seen: int | None = None, wait_s: float = 0, *, limit: int | None = None, mine: bool = False
@@ -218,27 +225,31 @@ class Head(HeadSession):
     @contextmanager
     def archive(self, number: int, offset: int = 0) -> Iterator[requests.Response]:
         """The open response with the archive's bytes from `offset` on; read it with `chunks`."""
-        with self._stream(f"/jobs/{number}/archive", params={"offset": offset or None}) as response:
+        with self._stream(f"/jobs/{job_name(number)}/archive", params={"offset": offset or None}) as response:
             yield response
 
     @contextmanager
     def code(self, number: int) -> Iterator[requests.Response]:
         """The open response with a tar of the job's code as submitted; read it with `chunks`."""
-        with self._stream(f"/jobs/{number}/code") as response:
+        with self._stream(f"/jobs/{job_name(number)}/code") as response:
             yield response
 
     @contextmanager
     def diff(self, number: int, to: int | None, *, binary: bool) -> Iterator[requests.Response]:
         """The open response with a patch: a job's uncommitted changes, or its difference to another job."""
-        params = {"to": to, "binary": "yes" if binary else "no"}
-        with self._stream(f"/jobs/{number}/diff", params=params) as response:
+        params = {"to": _name(to), "binary": "yes" if binary else "no"}
+        with self._stream(f"/jobs/{job_name(number)}/diff", params=params) as response:
             yield response
 
     def diff_stat(self, number: int, to: int | None) -> DiffStat:
-        return self.ask(DiffStat, "GET", f"/jobs/{number}/diff", params={"to": to, "stat": "yes"})
+        return self.ask(
+            DiffStat, "GET", f"/jobs/{job_name(number)}/diff", params={"to": _name(to), "stat": "yes"}
+        )
 
     def compare_variables(self, number: int, to: int) -> VariablesDiff:
-        return self.ask(VariablesDiff, "GET", f"/jobs/{number}/variables", params={"to": to})
+        return self.ask(
+            VariablesDiff, "GET", f"/jobs/{job_name(number)}/variables", params={"to": job_name(to)}
+        )
 
     def find_data(self, path: str) -> None:
         """Check that WebDAV has something at `path`; raises a Problem if not."""
@@ -246,3 +257,7 @@ class Head(HeadSession):
 
     def _stream(self, path: str, **options: Any) -> requests.Response:
         return self.call("GET", path, headers={"Accept-Encoding": "identity"}, stream=True, **options)
+
+
+def _name(number: int | None) -> str | None:
+    return None if number is None else job_name(number)

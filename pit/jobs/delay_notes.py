@@ -26,8 +26,8 @@ class DelayNotes:
         """Say what delays the job, if that is new."""
         if not self._is_wanted or record.state == JobState.ENDED:
             return
-        self._seen[record.number] = record.delay
-        told, at = self._told.get(record.number, ("", -EVERY_S))
+        self._seen[record.id] = record.delay
+        told, at = self._told.get(record.id, ("", -EVERY_S))
         if record.delay not in ("", told) and time.monotonic() - at >= EVERY_S:
-            self._told[record.number] = record.delay, time.monotonic()
-            output.note(f"job {record.number} is {record.state}: {record.reason}")
+            self._told[record.id] = record.delay, time.monotonic()
+            output.note(f"job {record.name} is {record.state}: {record.reason}")

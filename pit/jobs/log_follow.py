@@ -11,6 +11,7 @@ from pit.head.retry import HeadRetry
 from pit.ui import output
 from pit.ui.log_view import Pace, choose_view
 from pit_protocol.answers.jobs import LOG_ENDED, LOG_OFFSET, JobRecord, LogBatch, LogLine
+from pit_protocol.arrays.numbers import job_name
 from pit_protocol.states import JobState
 
 HOLD_S = 10.0  # the longest that a head holds an answer
@@ -100,7 +101,7 @@ def wait_for_end(head: Head, number: int, retry: HeadRetry) -> JobRecord:
 
 def note_still_running(numbers: Sequence[int], why: str = "") -> Exit:
     """`why`: what they have not done, such as `not ended after 9s`."""
-    first, *others = numbers
+    first, *others = map(job_name, numbers)
     more = f" and {len(others)} more" if others else ""
     have, keep = ("have", "keep") if others else ("has", "keeps")
     output.note(

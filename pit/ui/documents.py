@@ -6,10 +6,16 @@ from pit_protocol.answers.files import PathName, TrashEntry
 from pit_protocol.answers.jobs import DiffStat, VariablesDiff
 from pit_protocol.answers.nodes import Node
 from pit_protocol.answers.snapshots import OfferAnswer
+from pit_protocol.arrays.numbers import is_element, job_name
 
 
 class Document(Struct, frozen=True):
     """One line of JSON on stdout."""
+
+
+def shown_number(number: int) -> int | str:
+    """The number of a job, or `190.7` for an element of an array."""
+    return job_name(number) if is_element(number) else number
 
 
 class GroupChange(Document, frozen=True):
@@ -24,7 +30,7 @@ class FileText(PathName, frozen=True, kw_only=True):
 
 
 class Checkout(Document, frozen=True):
-    number: int
+    number: int | str
     directory: str
     worktree: bool
 
@@ -63,8 +69,8 @@ class ProfileList(Document, frozen=True):
 
 
 class JobDiff(Document, frozen=True):
-    number: int
-    other: int | None
+    number: int | str
+    other: int | str | None
     settings: dict[str, tuple[object, object]]  # name -> value of each job
     variables: VariablesDiff | None
     diff: str | UnsetType
@@ -82,7 +88,7 @@ class ClusterDown(Document, frozen=True):
 
 
 class Download(Document, frozen=True):
-    number: int
+    number: int | str
     file: str
     bytes: int
 

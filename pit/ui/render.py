@@ -50,7 +50,7 @@ def _log_line(where: str, line: LogLine, *, colour: bool) -> str:
 
 def ending(record: JobRecord) -> str:
     """How a job ended, as a sentence: `job 12 failed: worker 1 ended with exit code 3`."""
-    number, outcome = record.number, record.outcome
+    number, outcome = record.name, record.outcome
     if outcome == "succeeded":
         return f"job {number} succeeded"
     verb = {"stopped": "was stopped", "lost": "was lost"}.get(outcome or "", sanitize(outcome or "ended"))

@@ -9,6 +9,7 @@ import click
 from pit.ui.sanitize import sanitize
 from pit.ui.tables import Column
 from pit.ui.times import get_local_time, short_age
+from pit.views.arrays import progress_text
 from pit.views.job_table import STATE_STYLES, percent
 from pit_protocol.answers.jobs import JobRow
 from pit_protocol.variables import NAME
@@ -25,7 +26,7 @@ class JobColumn:
 
 
 COLUMNS: dict[str, JobColumn] = {
-    "number": JobColumn(Column("JOB", right=True), lambda job: str(job.number)),
+    "number": JobColumn(Column("JOB", right=True), lambda job: job.name),
     "state": JobColumn(Column("S", styles=STATE_STYLES), lambda job: sanitize(job.letters)),
     "since": JobColumn(Column("SINCE"), lambda job: short_age(time.time() - job.since)),
     "created": JobColumn(Column("CREATED"), lambda job: get_local_time(job.created_at)),
@@ -38,6 +39,9 @@ COLUMNS: dict[str, JobColumn] = {
     "title": JobColumn(Column("TITLE", flexible=True), lambda job: sanitize(job.title)),
     "request": JobColumn(Column("RESOURCE", flexible=True), lambda job: sanitize(job.request)),
     "result": JobColumn(Column("RESULT", flexible=True), lambda job: sanitize(job.result or NONE), "result"),
+    "progress": JobColumn(
+        Column("PROGRESS"), lambda job: progress_text(job.elements) if job.elements else NONE
+    ),
     "reason": JobColumn(Column("REASON", flexible=True), lambda job: sanitize(job.reason or NONE)),
 }
 

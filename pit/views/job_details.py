@@ -7,6 +7,7 @@ from pit.ui.render import records, snapshot_pairs
 from pit.ui.sanitize import sanitize, sanitize_lines
 from pit.ui.tables import Column, Section, more_line
 from pit.ui.times import local_time, short_age
+from pit.views.arrays import progress_text
 from pit_protocol.answers.jobs import JobEvent, JobRecord, JobSnapshot
 from pit_protocol.job_options import OPTIONS
 
@@ -28,11 +29,13 @@ def job_text(job: JobRecord, now: float, width: int | None = None) -> str:
     code = [pair for pair in snapshot_pairs(job) if pair[0] != "Diff LoC" or job.snapshot.dirty is None]
     branch = f" on {sanitize(job.snapshot.branch)}" if job.snapshot.branch else ""
     pairs = [
-        ("Job number", str(job.number)),
+        ("Job number", job.name),
         ("Title", sanitize(job.title)),
         ("User", f"{sanitize(job.user)}, shared with {groups}" if groups else sanitize(job.user)),
         ("State", f"{state} since {local_time(job.since)} ({short_age(now - job.since)} ago)"),
         ("Reason", sanitize(job.reason or "")),
+        ("Elements", progress_text(job.elements) if job.elements else ""),
+        ("Values", sanitize(" ".join(f"{name}={value}" for name, value in job.sweep.items()))),
         ("Created", local_time(job.created_at)),
         *((label, value + branch if label == "Hash" else value) for label, value in code),
         ("Tree", sanitize(job.snapshot.tree)),

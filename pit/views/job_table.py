@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pit.ui.sanitize import sanitize
 from pit.ui.tables import Column, Row, Section
 from pit.ui.times import short_age, start_text
+from pit.views.arrays import progress_text
 from pit_protocol.answers.jobs import JobSummary, Status
 from pit_protocol.states import JobState
 
@@ -34,7 +35,7 @@ JOB_COLUMNS = (
 
 def job_row(job: JobSummary, now: float) -> tuple[str, ...]:
     return (
-        str(job.number),
+        job.name,
         sanitize(job.letters),
         short_age(now - job.since),
         percent(job.gpu_percent),
@@ -69,13 +70,16 @@ def status_sections(status: Status, now: float) -> list[Section]:
 def job_section(
     title: str, rows: Sequence[Row], more: int, jobs: Sequence[JobSummary], now: float
 ) -> Section:
-    """Jobs with lines below their rows that say why they do not go on; those that have ended have none."""
-    notes = {
-        position: _note(job, now)
-        for position, job in enumerate(jobs)
-        if job.reason and job.state != JobState.ENDED
-    }
-    return Section(title, rows, more, notes, {row: f"`pit why {jobs[row].number}`" for row in notes})
+    """Jobs with lines below their rows: how far arrays have come, and why those that have not ended wait."""
+    notes, hints = {}, {}
+    for position, job in enumerate(jobs):
+        reason = _note(job, now) if job.reason and job.state != JobState.ENDED else ""
+        progress = progress_text(job.elements) if job.elements else ""
+        if note := "; ".join(filter(None, (progress, reason))):
+            notes[position] = note
+        if reason:
+            hints[position] = f"`pit why {job.name}`"
+    return Section(title, rows, more, notes, hints)
 
 
 def percent(value: float | None) -> str:

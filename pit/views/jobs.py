@@ -10,7 +10,7 @@ from pit.head.client import Head, Params
 from pit.ui import output
 from pit.ui.tables import Section
 from pit.ui.times import parse_time
-from pit.views import job_details, job_processes
+from pit.views import arrays, job_details, job_processes
 from pit.views.job_columns import JobColumn, job_cells
 from pit.views.job_table import JOB_COLUMNS, job_row, job_section
 from pit_protocol.job_options import SEARCHABLE
@@ -68,6 +68,9 @@ def show_job(head: Head, name: str, as_json: bool, *, events: bool = False, proc
         output.show_json(job)
         return
     output.show(job_details.job_text(job, now, output.terminal_width()))
+    if job.failed:
+        output.show("")
+        output.show_table(arrays.FAILED_COLUMNS, [arrays.failed_section(job)])
     if job.processes:
         output.show("")
         section = (job_processes.process_section if processes else job_processes.folded_section)(

@@ -59,7 +59,7 @@ def why_text(why: Why, now: float, width: int | None) -> str:
 
 def _sentences(why: Why, now: float) -> Iterator[str]:
     job = why.job
-    name = f'Job {job.number} "{sanitize(job.title)}"' + ("" if why.is_mine else f" of {sanitize(job.user)}")
+    name = f'Job {job.name} "{sanitize(job.title)}"' + ("" if why.is_mine else f" of {sanitize(job.user)}")
     if why.queued is not None:
         yield from _of_waiting(name, why, why.queued, now)
     elif why.story is not None and job.state == JobState.ENDED:
@@ -129,7 +129,7 @@ def _ahead(ahead: Ahead) -> str:
 
 
 def _smaller(why: Why, queued: Queued) -> Iterator[str]:
-    number = why.job.number
+    number = why.job.name
     requests = [each for each in queued.smaller if not each.time]
     for each in queued.smaller:
         what = (
@@ -164,7 +164,7 @@ def _of_live(name: str, job: JobSummary, story: Story, now: float) -> Iterator[s
     if job.reason:
         yield f"{_capital(sanitize(job.reason))}."
     if job.state != JobState.PREPARING:
-        yield f"`pit log {job.number}` follows its output, `pit stop {job.number}` stops it."
+        yield f"`pit log {job.name}` follows its output, `pit stop {job.name}` stops it."
 
 
 def _of_ended(name: str, why: Why, story: Story, now: float) -> Iterator[str]:
@@ -191,7 +191,7 @@ def _waited(story: Story) -> Iterator[str]:
 
 
 def _way_out(job: JobSummary, story: Story) -> str:
-    number = job.number
+    number = job.name
     if story.started_at is None:
         return f"It never ran. `pit rerun {number}` submits it again."
     if job.outcome == Outcome.SUCCEEDED:

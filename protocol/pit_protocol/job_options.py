@@ -13,6 +13,8 @@ from typing import Annotated, Any, get_type_hints
 
 from msgspec import field
 
+from pit_protocol.arrays.elements import MAX_TEXT
+from pit_protocol.arrays.numbers import job_name
 from pit_protocol.dependencies import Dependency, render_dependencies
 from pit_protocol.durations import parse_duration, render_duration
 from pit_protocol.job_times import parse_moment, parse_signal, parse_stall
@@ -35,6 +37,7 @@ ASSIGNMENT = "NAME[=VALUE]"  # metavar of an option that sets variables
 CODES = "CODE[,CODE]"  # metavar of an option that names exit codes
 TIMES = "TIMES"  # metavar of an option that is a count
 AFTER = "N[,N][:WHEN]"  # metavar of an option that names jobs and how they have to end
+VALUES = "NAME=VALUES"  # metavar of an option that may be given several times
 
 
 @dataclass(frozen=True)
@@ -262,6 +265,25 @@ class JobOptions(Message, frozen=True):
             on_rerun=True,
         ),
     ] = None
+    array: Annotated[
+        str | None,
+        Option(
+            ("--array",),
+            "Run many elements as one job: 0-99, 0-90:10 or 0,3,7-9; with %8, at most 8 at a time.",
+            "Array",
+            metavar="INDICES",
+            most=MAX_TEXT,
+        ),
+    ] = None
+    sweep: Annotated[
+        list[str],
+        Option(
+            ("--sweep",),
+            "Run an element for each combination of these values: lr=1e-3,1e-4 and seed=0-9.",
+            "Sweep",
+            metavar=VALUES,
+        ),
+    ] = field(default_factory=list)
 
     def kept(self) -> dict[str, Any]:
         """Every option that `pit rerun` keeps, by name."""
@@ -282,11 +304,15 @@ class JobOptions(Message, frozen=True):
             return " ".join(f"{key}={shlex.quote(text)}" for key, text in sorted(value.items()))
         if OPTIONS[name].metavar == AFTER:
             return render_dependencies(value)
+        if isinstance(value, list):
+            return " ".join(map(shlex.quote, value))
         if isinstance(value, tuple):
             return ",".join(map(str, value))
         if isinstance(value, bool):
             return "yes" if value else OPTIONS[name].unset
-        return OPTIONS[name].unset if value in (None, "", 0) else str(value)
+        if value in (None, "", 0):
+            return OPTIONS[name].unset
+        return job_name(value) if OPTIONS[name].metavar == JOB else str(value)
 
 
 def _declared() -> dict[str, Option]:

@@ -86,6 +86,7 @@ JOB_MOVES: dict[tuple[JobState, JobEvent], JobState] = {
     (JobState.WAITING, JobEvent.PLACED): JobState.STARTING,
     (JobState.WAITING, JobEvent.STOP): JobState.ENDED,
     (JobState.WAITING, JobEvent.UNMET): JobState.ENDED,
+    (JobState.WAITING, JobEvent.SETTLED): JobState.ENDED,  # an array whose elements were stopped one by one
     (JobState.STARTING, JobEvent.STARTED): JobState.RUNNING,
     (JobState.STARTING, JobEvent.STOP): JobState.STOPPING,
     (JobState.STARTING, JobEvent.FAILED): JobState.STOPPING,

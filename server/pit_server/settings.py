@@ -77,6 +77,7 @@ BOUNDS = {
     "cordon_users": (1, 1_000),
     "max_retries": (0, 1_000),
     "retry_delay_s": (0.0, 3_600.0),
+    "max_array": (1, 100_000),
 }
 
 
@@ -100,12 +101,13 @@ class Settings:
     user_held: int = 50  # held requests (followed logs, watched lists) of one user at a time
     user_transfers: int = 16  # file transfers of one user at a time
     user_requests_per_s: int = 1000
-    user_waiting_jobs: int = 20_000  # that have not started yet
+    user_waiting_jobs: int = 20_000  # that have not started yet; an array counts as one
     user_running_jobs: int = 0  # at once; 0: no limit, as for the next three
     user_gpus: int = 0  # of one user at once
     user_job_gpus: int = 0  # of one job
     user_gpu_hours: int = 0  # of one user in seven days
     max_dependencies: int = 1000  # jobs that one job may wait for
+    max_array: int = 100_000  # elements of an array
     request_timeout_s: float = 300.0  # a request that computes without sending anything ends after that
     git_protocols: str = "https,ssh"  # what the head fetches from
     prepare_parallel: int = 2  # jobs of one user; of all users together at most twice as many

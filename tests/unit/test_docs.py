@@ -24,6 +24,7 @@ from pit_protocol.states import (
     ProcessState,
 )
 from pit_server.api import BLUEPRINTS
+from pit_server.api.http.flask_app import Application
 from pit_server.cli import cli as head_cli
 from pit_server.services.jobs import jobs
 from pit_server.services.nodes import aliases
@@ -70,7 +71,7 @@ def test_the_docs_name_the_role_of_each_route() -> None:
     documented = dict(re.findall(r"^\| `([A-Z]+ /api[^`]*)` \| (\w+) \|", reference("api.md"), re.MULTILINE))
     app = _routes()
     declared = {
-        f"{method} {re.sub(r'<int:', '<', rule.rule)}": app.view_functions[rule.endpoint].role  # type: ignore[attr-defined]
+        f"{method} {re.sub(r'<(int|job):', '<', rule.rule)}": app.view_functions[rule.endpoint].role  # type: ignore[attr-defined]
         for rule in app.url_map.iter_rules()
         for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
     }
@@ -101,14 +102,14 @@ def test_every_property_is_documented() -> None:
 def app_routes() -> list[str]:
     app = _routes()
     return [
-        f"{method} {re.sub(r'<int:', '<', rule.rule)}"
+        f"{method} {re.sub(r'<(int|job):', '<', rule.rule)}"
         for rule in app.url_map.iter_rules()
         for method in sorted((rule.methods or set()) - {"HEAD", "OPTIONS"})
     ]
 
 
 def _routes() -> Flask:
-    app = Flask("routes", static_folder=None)
+    app = Application("routes", static_folder=None)
     for blueprint in BLUEPRINTS:
         app.register_blueprint(blueprint, url_prefix="/api/v1" + (blueprint.url_prefix or ""))
     return app

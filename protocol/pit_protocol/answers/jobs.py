@@ -4,6 +4,7 @@ from msgspec import field
 
 from pit_protocol.answers.files import TrashEntry
 from pit_protocol.answers.queue import EstimateErrors
+from pit_protocol.arrays.numbers import element_number, job_name
 from pit_protocol.job_options import JobOptions
 from pit_protocol.messages.submission import Snapshot
 from pit_protocol.wire import Answer, Float, Int
@@ -12,10 +13,43 @@ from pit_protocol.wire import Answer, Float, Int
 LOG_OFFSET, LOG_ENDED = "Pit-Log-Offset", "Pit-Log-Ended"
 
 
+class ArrayProgress(Answer, frozen=True):
+    """How many elements of an array are where."""
+
+    size: Int
+    waiting: Int
+    running: Int  # or about to
+    succeeded: Int
+    failed: Int  # lost and timed out ones included
+    stopped: Int
+
+
+class FailedElement(Answer, frozen=True):
+    index: Int
+    outcome: str
+    reason: str
+
+
+class ArrayElement(Answer, frozen=True):
+    """An element of an array that has begun."""
+
+    index: Int
+    state: str
+    outcome: str | None
+    reason: str
+    since: Float
+
+
+class ElementList(Answer, frozen=True):
+    elements: list[ArrayElement]
+
+
 class JobSummary(Answer, frozen=True):
     """A row of a list of jobs."""
 
-    number: Int
+    number: Int  # of an element: that of its array
+    index: Int | None  # of an element
+    elements: ArrayProgress | None  # of an array
     title: str
     user: str
     request: str
@@ -30,6 +64,16 @@ class JobSummary(Answer, frozen=True):
     memory_percent: Float | None  # of its GPUs
     cpu_percent: Float | None  # of a core, as the mean over its processes
     memory_mib: Float | None  # the same
+
+    @property
+    def id(self) -> int:
+        """The number by which clients ask for it."""
+        return self.number if self.index is None else element_number(self.number, self.index)
+
+    @property
+    def name(self) -> str:
+        """The number as people write it: `190`, or `190.7` for an element."""
+        return job_name(self.id)
 
 
 class StoredOptions(JobOptions, frozen=True, forbid_unknown_fields=False):
@@ -89,6 +133,8 @@ class JobRecord(JobSummary, frozen=True):
     processes: list[JobProcess]
     ends_at: Float | None = None  # when it ends by its time limit, if it runs
     delay: str = ""  # another text whenever something else keeps it from going on; empty: nothing does
+    failed: list[FailedElement] = field(default_factory=list)  # of an array, the first ones
+    sweep: dict[str, str] = field(default_factory=dict)  # of an element: its values
 
 
 class JobRow(JobSummary, frozen=True):

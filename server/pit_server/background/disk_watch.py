@@ -5,6 +5,7 @@ import time
 
 from sqlalchemy import select
 
+from pit_protocol.arrays.numbers import job_name
 from pit_protocol.states import JobState, KilledBy, Outcome
 from pit_protocol.system.largest_writer import WriterWatch
 from pit_server.db.database import Database
@@ -56,7 +57,7 @@ class DiskWatch:
             running = session.execute(
                 select(Job.id, User.name)
                 .join(User, User.id == Job.user_id)
-                .where(Job.state == JobState.RUNNING)
+                .where(Job.state == JobState.RUNNING, Job.array_size.is_(None))
                 .order_by(Job.id)
             ).all()
         youngest = {row.name: row.id for row in running}
@@ -82,4 +83,4 @@ class DiskWatch:
         except (lifecycle.IllegalMove, lifecycle.StaleState):
             return  # it has ended by itself
         self._ended = number
-        log.error("job %d is ended: %s", number, reason)
+        log.error("job %s is ended: %s", job_name(number), reason)

@@ -4,11 +4,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from pit_protocol.arrays.numbers import is_element
 from pit_server.db.database import Database
 from pit_server.scheduler.plan import FULL_PASS_S, Plan, plan
 from pit_server.scheduler.reason import Reason
 from pit_server.services.jobs import dependencies
 from pit_server.services.jobs.processes import plan_commit
+from pit_server.services.scheduling import arrays
 from pit_server.services.scheduling.last_pass import FreshReasons, LastPass
 from pit_server.services.scheduling.queue import QueueReader, SchedulingInput
 from pit_server.settings import Settings
@@ -41,9 +43,11 @@ class Scheduling:
         self.latest = plan(found.given, memory, lambda: self._clock() >= over_at)
         self._note_waits()
         self._tell(found)
+        placed: list[int] = []
         if self.latest.placements:
-            plan_commit.commit(self._database, self.latest, self._settings, now=time.time())
-        if not self.latest.is_complete:
+            placed = plan_commit.commit(self._database, self.latest, self._settings, now=time.time())
+        # An array that has started elements may have more of them.
+        if not self.latest.is_complete or any(map(is_element, placed)):
             return 0.0
         return _soonest(FULL_PASS_S if self.latest.reasons else None, found.next_due)
 
@@ -58,7 +62,7 @@ class Scheduling:
     def _tell(self, found: SchedulingInput) -> None:
         """Keep the reasons, and wake those who follow a job whose reason changed."""
         held = {number: hold.reason for number, hold in found.held.items()}
-        before, self.reasons = self.reasons, {**self.latest.reasons, **held}
+        before, self.reasons = self.reasons, {**arrays.by_job(self.latest.reasons), **held}
         made = replace(self.latest, memory=None)
         self.last = LastPass(found.given, made, self.reasons, self._reader.run_times)
         self.fresh = FreshReasons(self.last)

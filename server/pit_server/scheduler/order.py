@@ -23,6 +23,7 @@ class Waiting(NamedTuple):
     group: str = ""  # that is charged; empty: all users without one
     priority: int = 0  # the higher comes first
     cost: float = 0.0  # weighted resource-seconds that it will use
+    array: int = 0  # that it is an element of: it has come with it
 
 
 class Factors(NamedTuple):
@@ -31,6 +32,7 @@ class Factors(NamedTuple):
     priority: int  # negated
     group_use: float  # weighted resource-seconds of its group, with the group's jobs ahead of it
     user_use: float  # the same of its user
+    arrival: int  # its number, or that of its array
     number: int
 
 
@@ -49,7 +51,7 @@ class _Group:
 
     def __init__(self) -> None:
         self.lines: dict[str, deque[Waiting]] = {}
-        self.heap: list[tuple[float, int, str]] = []  # of users: what they used, their first job, their name
+        self.heap: list[tuple[float, int, int, str]] = []  # of users: see `_entry`
 
 
 class Order:
@@ -62,7 +64,7 @@ class Order:
         self._waiting: dict[int, dict[str, _Group]] = {}  # by negated priority and group
         self._level: int | None = None  # the priority of the heap
         self._next: Factors | None = None  # of the job on top of it
-        self._heap: list[tuple[float, float, int, str]] = []  # of groups: factors of their first job, name
+        self._heap: list[tuple[float, float, int, int, str]] = []  # of groups: factors of their first job
         self._places: dict[tuple[int, str], tuple[list[float], list[float]]] = {}  # uses of the jobs so far
 
     def __bool__(self) -> bool:
@@ -89,7 +91,7 @@ class Order:
             level = min(self._waiting)
             if level != self._level:
                 self._activate(level)
-            self._next = Factors(level, *self._heap[0][:3])
+            self._next = Factors(level, *self._heap[0][:4])
         return self._next
 
     def pop(self) -> Waiting | None:
@@ -98,14 +100,14 @@ class Order:
         if first is None:
             return None
         self._next = None
-        level, name = first.priority, heappop(self._heap)[3]
+        level, name = first.priority, heappop(self._heap)[4]
         group = self._waiting[level][name]
-        user = heappop(group.heap)[2]
+        user = heappop(group.heap)[3]
         line = group.lines[user]
         job = line.popleft()
         self._charge(job, first)
         if line:
-            heappush(group.heap, (self._users[user], line[0].number, user))
+            heappush(group.heap, self._entry(user, line))
         else:
             del group.lines[user]
         if group.heap:
@@ -118,18 +120,23 @@ class Order:
         self._level = level
         groups = self._waiting[level]
         for group in groups.values():
-            group.heap = [(self._users[user], line[0].number, user) for user, line in group.lines.items()]
+            group.heap = [self._entry(user, line) for user, line in group.lines.items()]
             heapify(group.heap)
         self._heap = [self._key(level, name, group) for name, group in groups.items()]
         heapify(self._heap)
 
-    def _key(self, level: int, name: str, group: _Group) -> tuple[float, float, int, str]:
-        used, number, _ = group.heap[0]
+    def _entry(self, user: str, line: deque[Waiting]) -> tuple[float, int, int, str]:
+        """What a user has used, the arrival and number of their first job, and their name."""
+        first = line[0]
+        return self._users[user], first.array or first.number, first.number, user
+
+    def _key(self, level: int, name: str, group: _Group) -> tuple[float, float, int, int, str]:
+        used, arrival, number, _ = group.heap[0]
         users, groups = self._places.setdefault((level, name), ([], []))
         # One that comes late gets the place that it would have had among those that are out already.
         is_late = users and used < users[-1]
         total = groups[bisect_right(users, used)] if is_late else self._groups[name]
-        return total, used, number, name
+        return total, used, arrival, number, name
 
     def _charge(self, job: Waiting, factors: Factors) -> None:
         self.factors[job.number] = factors

@@ -17,6 +17,7 @@ BATCH = 1000  # jobs in one transaction
 def discard_excess_jobs(session: Session, most: int, *, now: float) -> int:
     """Move the oldest ended jobs of users who have more than `most` to the trash; returns how many."""
     is_history = (Job.state == JobState.ENDED) & Job.removed_at.is_(None) & Job.is_kept.is_(False)
+    is_history &= Job.array_job.is_(None)  # elements go with their array
     counts = select(Job.user_id, func.count()).where(is_history).group_by(Job.user_id)
     numbers: list[int] = []
     for user_id, count in session.execute(counts.having(func.count() > most)).all():

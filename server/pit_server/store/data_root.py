@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pit_protocol import atomic_file
+from pit_protocol.arrays.numbers import array_of, index_of, is_element
 
 SHARED_MODE = 0o555  # read-only for everyone but the admin of the head's machine
 PRIVATE_MODE = 0o700
@@ -55,9 +56,15 @@ class DataRoot:
         return self.job(job) / str(attempt)
 
     def job(self, job: int) -> Path:
-        return self.root / "jobs" / str(job)
+        return self.root / _job_path(job)
+
+    def array_tree(self, element: int) -> Path:
+        """The tree that all elements of an array share."""
+        return self.root / _array_path(array_of(element)) / "src"
 
     def logs(self, job: int) -> Path:
+        if is_element(job):
+            return self.logs(array_of(job)) / "elements" / str(index_of(job))
         return self.root / "logs" / str(job)
 
     def uploads(self) -> Path:
@@ -90,12 +97,22 @@ class DataRoot:
 
 def relative_paths(job: int, attempt: int, user: str) -> dict[str, str]:
     """The directories in a process's environment, relative to the data root."""
-    base = f"jobs/{job}/{attempt}"
+    base = f"{_job_path(job)}/{attempt}"
     return {
         "JOB_DIR": base,
-        "SRC_DIR": f"{base}/src",
+        "SRC_DIR": f"{_array_path(array_of(job))}/src" if is_element(job) else f"{base}/src",
         "KEEP_DIR": f"{base}/keep",
         "RESULT_FILE": f"{base}/result",
         "USER_DIR": f"home/{user}",
         "SHARED_DIR": "shared",
     }
+
+
+def _job_path(job: int) -> str:
+    """Elements are in the directory of their array, which has the tree that they share."""
+    return f"{_array_path(array_of(job))}/{index_of(job)}" if is_element(job) else f"jobs/{job}"
+
+
+def _array_path(array: int) -> str:
+    """The directory of the only attempt of an array."""
+    return f"jobs/{array}/1"

@@ -150,7 +150,7 @@ def test_a_plan_for_a_node_that_was_closed_meanwhile_is_dropped(
     a_node()
     number = a_waiting_job()
     plans: list[Plan] = []
-    monkeypatch.setattr(plan_commit, "commit", lambda _, plan, *_args, **_more: plans.append(plan))
+    monkeypatch.setattr(plan_commit, "commit", lambda _, plan, *_args, **_more: plans.append(plan) or [])
     head.scheduling()
     monkeypatch.undo()
     root.ok(root.patch("/nodes/n0", state="maintenance"))

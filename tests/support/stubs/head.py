@@ -337,6 +337,10 @@ def a_record(number: int = 12, **fields: Any) -> dict[str, Any]:
     options = JobOptions(**{name: fields.pop(name) for name in OPTIONS if name in fields})
     return {
         "number": number,
+        "index": None,
+        "elements": None,
+        "failed": [],
+        "sweep": {},
         "title": "First light",
         "user": "anna",
         "request": "[]",

@@ -7,6 +7,7 @@ from typing import Any
 import requests
 
 from pit_protocol import API_PREFIX
+from pit_protocol.arrays.numbers import job_name
 from pit_protocol.messages.beat import UNKNOWN_SESSION
 from pit_protocol.problem import Problem
 from pit_protocol.transport.tls import explain
@@ -43,7 +44,7 @@ class FilesApi:
 
     def __init__(self, settings: Settings, epoch: int, job: int, attempt: int) -> None:
         self._settings = settings
-        self._url = f"{settings.url.rstrip('/')}{API_PREFIX}/node/attempts/{job}/{attempt}"
+        self._url = f"{settings.url.rstrip('/')}{API_PREFIX}/node/attempts/{job_name(job)}/{attempt}"
         self._epoch = epoch
 
     def token(self) -> str:

@@ -14,6 +14,7 @@ from pit_worker.spool.environment import NodeFault, StartRefused
 INSIDE = PurePosixPath("/pit")  # of a container
 VENVS = "venvs"
 OF_JOB = ("SRC_DIR", "KEEP_DIR", "RESULT_FILE")  # below JOB_DIR, so not mounted separately
+READ_ONLY = ("SHARED_DIR", "SRC_DIR")  # SRC_DIR only if it is elsewhere: elements of an array share it
 
 
 @dataclass(frozen=True)
@@ -36,12 +37,13 @@ def find_binds(
     if not root.is_dir():
         raise NodeFault(f"the data root {root} is not there on this node")
     binds = []
+    job = PurePosixPath(spec.paths.get("JOB_DIR", ""))
     for name, target in targets(spec, inside).items():
-        if name in OF_JOB:
-            continue
         relative = PurePosixPath(spec.paths[name])
-        bind = Bind(root / relative, target, name == "SHARED_DIR", _identify(root, name, relative))
-        binds += [bind, *(_list_below(bind, mounted_by) if bind.read_only else ())]
+        if name in OF_JOB and job in relative.parents:
+            continue
+        bind = Bind(root / relative, target, name in READ_ONLY, _identify(root, name, relative))
+        binds += [bind, *(_list_below(bind, mounted_by) if name == "SHARED_DIR" else ())]
     return tuple(binds)
 
 
@@ -84,6 +86,8 @@ def check_inside(pid: int | None, binds: tuple[Bind, ...]) -> None:
 
 
 def _target(name: str, path: PurePosixPath, job: PurePosixPath, inside: PurePosixPath) -> PurePosixPath:
+    if name == "SRC_DIR" and path.name == "src" and path.parent in job.parents:
+        return inside / "src"  # of an array: JOB_DIR is that of one of its elements
     if name in OF_JOB:
         if job not in path.parents:
             raise StartRefused(f"{name} is not below JOB_DIR: {path}")

@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from pit_protocol.arrays.numbers import job_name, parse_job_name
 from pit_protocol.atomic_file import write_atomic
 from pit_protocol.messages.beat import Account, ProcessSpec
 from pit_protocol.system import tree_delete
@@ -32,13 +33,13 @@ class AttemptDir:
 
     @classmethod
     def named(cls, spool: Path, job: int, attempt: int) -> "AttemptDir":
-        return cls(spool / ATTEMPTS / f"{job}-{attempt}")
+        return cls(spool / ATTEMPTS / f"{job_name(job)}-{attempt}")
 
     @property
     def numbers(self) -> tuple[int, int]:
         """The numbers of the job and the attempt."""
         job, _, attempt = self.path.name.partition("-")
-        return int(job), int(attempt)
+        return parse_job_name(job) or 0, int(attempt)
 
     @cached_property
     def tree(self) -> Path:
@@ -187,7 +188,9 @@ class AttemptDir:
 def localise(spec: ProcessSpec) -> ProcessSpec:
     """The same spec with paths below the directory of its attempt."""
     job = spec.paths.get("JOB_DIR", "")
-    return replace(spec, paths={name: _local(path, job) for name, path in spec.paths.items()})
+    paths = {name: _local(path, job) for name, path in spec.paths.items()}
+    # An element of an array gets the tree of its array with its own directory.
+    return replace(spec, paths=paths | ({"SRC_DIR": f"{JOB}/src"} if "SRC_DIR" in paths else {}))
 
 
 def _local(path: str, job: str) -> str:

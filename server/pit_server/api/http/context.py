@@ -7,6 +7,7 @@ from typing import TypeVar
 from flask import current_app, g, request
 from werkzeug.exceptions import UnsupportedMediaType
 
+from pit_protocol.arrays.numbers import parse_job_name
 from pit_protocol.messages.request_bodies import Properties
 from pit_protocol.wire import decode
 from pit_server.context import Head
@@ -25,6 +26,13 @@ def number_argument(name: str, default: float) -> float:
     """A number from the query string."""
     text = request.args.get(name)
     return default if text is None else parse_number(name, text)
+
+
+def job_argument(name: str) -> int:
+    """The number of a job from the query string, also `190.7`."""
+    text = request.args.get(name, "")
+    number = parse_job_name(text)
+    return int(parse_number(name, text)) if number is None else number
 
 
 def message(kind: type[T]) -> T:

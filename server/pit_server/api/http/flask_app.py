@@ -6,8 +6,9 @@ from typing import Any
 
 from flask import Flask, Response
 from msgspec import Struct
-from werkzeug.routing import Rule
+from werkzeug.routing import BaseConverter, Rule, ValidationError
 
+from pit_protocol.arrays.numbers import job_name, parse_job_name
 from pit_protocol.wire import encode
 
 
@@ -22,10 +23,29 @@ class LazyRule(Rule):
         return lambda rule, **values: builder()(rule, **values)
 
 
+class JobConverter(BaseConverter):
+    """A job in a path: `190`, or `190.7` for an element of an array."""
+
+    regex = r"[0-9]+(?:\.[0-9]+)?"
+
+    def to_python(self, value: str) -> int:
+        number = parse_job_name(value)
+        if number is None and "." in value:
+            raise ValidationError
+        return int(value) if number is None else number
+
+    def to_url(self, value: int) -> str:
+        return job_name(value)
+
+
 class Application(Flask):
     """Encodes what a view returns as JSON if it is a Struct, or a Struct and a status."""
 
     url_rule_class = LazyRule
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.url_map.converters["job"] = JobConverter
 
     def make_response(self, rv: Any) -> Response:
         body, status = rv if isinstance(rv, tuple) and len(rv) == 2 else (rv, 200)

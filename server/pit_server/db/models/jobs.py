@@ -21,10 +21,12 @@ class Job(Base):
         Index("job_by_state", "state", "id"),
         Index("job_by_since", "state", "since"),
         Index("job_by_user", "user_id", "state"),
+        Index("job_element", "array_job", "array_index", unique=True),
+        Index("job_by_array", "array_job", "state", "outcome"),
         # A job number is never reused, even after the newest was removed.
         {"sqlite_autoincrement": True},
     )
-    id: Mapped[int] = mapped_column(primary_key=True)  # its number
+    id: Mapped[int] = mapped_column(primary_key=True)  # its number; negative for an element of an array
     user_id: Mapped[int] = mapped_column(ForeignKey("user_account.id"))
     submission_key: Mapped[str]
     body_sha256: Mapped[str]
@@ -60,6 +62,11 @@ class Job(Base):
     starts_by: Mapped[float | None]
     is_kept: Mapped[bool] = mapped_column(default=False)  # its directory does not expire
     variables: Mapped[dict[str, Any]] = mapped_column(default=dict)  # secret ones: name -> sealed value
+    # An array has no processes: each of its elements is a job of its own, with a row from its start on.
+    array_size: Mapped[int | None]  # of an array: how many elements it has
+    array_next: Mapped[int | None]  # of an array: the lowest index without a row; None: all have one
+    array_job: Mapped[int | None]  # of an element: the number of its array
+    array_index: Mapped[int | None]
 
 
 class JobGroup(Base):

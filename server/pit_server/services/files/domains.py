@@ -6,6 +6,7 @@ from pathlib import Path
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from pit_protocol.arrays.numbers import job_name, parse_job_name
 from pit_protocol.problem import Problem
 from pit_server.db.models import Membership, User
 from pit_server.services.files import unix_ids
@@ -68,12 +69,12 @@ def find(session: Session, caller: Caller, data: DataRoot, name: str) -> Place:
         return _home(session, caller, data, rest)
     if kind == "group" and rest:
         return _group(session, caller, data, rest)
-    number = rest if kind == "job" else name
-    if number.isascii() and number.isdecimal() and len(number) < 12:
-        job = jobs.find(session, caller, int(number))
+    number = parse_job_name(rest if kind == "job" else name)
+    if number is not None:
+        job = jobs.find(session, caller, number)
         owner = session.execute(select(User.name).where(User.id == job.user_id)).scalar_one()
         directory = data.attempt(job.id, job.attempt)
-        return Place(f"job:{job.id}", directory, may_write=False, owner=owner)
+        return Place(f"job:{job_name(job.id)}", directory, may_write=False, owner=owner)
     raise Problem("no_such_domain", f"there is no domain {name[:64]!r}", f"use {KINDS}", status=404)
 
 

@@ -12,6 +12,7 @@ from heapq import heapify, heappop, heappush
 from sqlalchemy import delete, exists, func, insert, select
 from sqlalchemy.orm import Session
 
+from pit_protocol.arrays.numbers import array_of, is_element, job_name
 from pit_protocol.dependencies import Dependency as Wanted
 from pit_protocol.dependencies import When, check_dependencies
 from pit_protocol.problem import Problem
@@ -39,6 +40,13 @@ def check(wanted: Sequence[Wanted], most: int) -> None:
         raise Problem(
             "bad_after",
             f"--after names {len(wanted):,} jobs, and `max_dependencies` of the head allows {most:,}",
+            status=422,
+        )
+    if elements := [each.job for each in wanted if is_element(each.job)]:
+        raise Problem(
+            "bad_after",
+            f"--after waits for whole arrays, not for {job_name(elements[0])}",
+            f"write {array_of(elements[0])}",
             status=422,
         )
     check_dependencies(wanted)

@@ -27,6 +27,7 @@ def discard_old(database: Database, data: DataRoot, days: int, *, now: float) ->
         & (Job.since < now - days * DAY_S)
         & Job.is_kept.is_(False)
         & Job.removed_at.is_(None)
+        & Job.array_job.is_(None)  # elements go with their array
     )
     with database.write() as session:
         old = [

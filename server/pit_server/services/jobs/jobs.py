@@ -5,9 +5,10 @@ import stat
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, insert, or_, select, update
 from sqlalchemy.orm import Session
 
+from pit_protocol.arrays.numbers import array_of, is_element, job_name
 from pit_protocol.job_options import JobOptions
 from pit_protocol.problem import Problem
 from pit_protocol.states import JobState, KilledBy, Outcome
@@ -15,6 +16,7 @@ from pit_protocol.wire import MAX_NUMBER, from_json
 from pit_server.db.database import notify_after_commit
 from pit_server.db.models import Discard, Event, Job, JobGroup, Process, Sample
 from pit_server.services.jobs import lifecycle, time_limits
+from pit_server.services.jobs.arrays import elements
 from pit_server.services.properties import Property, read_some_text, read_yes_no
 from pit_server.services.users import access, groups, permissions
 from pit_server.services.users.permissions import Action
@@ -33,16 +35,22 @@ COLUMNS = {"title": "title", "keep": "is_kept"}
 
 
 def find(session: Session, caller: Caller, number: int) -> Job:
-    """The job, if the caller may see it; else 404, as if it did not exist."""
-    query = select(Job).where(Job.id == number, access.visible(caller))
-    job = session.execute(query).scalar_one_or_none() if number <= MAX_NUMBER else None
+    """The job, if the caller may see it; else 404, as if it did not exist.
+
+    Who may see an array may see its elements. An element that has not begun has no row in the database.
+    """
+    whole = array_of(number)
+    query = select(Job).where(Job.id == whole, access.visible(caller))
+    job = session.execute(query).scalar_one_or_none() if whole <= MAX_NUMBER else None
     if job is None:
-        raise _unknown(session, caller, number)
-    return job
+        raise _unknown(session, caller, whole)
+    return elements.element(session, job, number) if is_element(number) else job
 
 
 def find_state(session: Session, caller: Caller, number: int) -> JobState:
     """What `find` tells, for a caller who waits for one state."""
+    if is_element(number):
+        return JobState(find(session, caller, number).state)
     query = select(Job.state).where(Job.id == number, access.visible(caller))
     state = session.execute(query).scalar_one_or_none() if number <= MAX_NUMBER else None
     if state is None:
@@ -52,6 +60,13 @@ def find_state(session: Session, caller: Caller, number: int) -> JobState:
 
 def find_to_change(session: Session, caller: Caller, number: int, action: Action = Action.CHANGE_JOB) -> Job:
     """The job, if the caller may change it; else 403, or 404 if the caller cannot see it."""
+    if is_element(number):
+        raise Problem(
+            "is_element",
+            f"{job_name(number)} is part of job {array_of(number)}, which changes as a whole",
+            f"write {array_of(number)}",
+            status=409,
+        )
     job = find(session, caller, number)
     permissions.require(action, access.relations_to_job(session, caller, job), f"job {number}")
     return job
@@ -101,13 +116,14 @@ def scrub(session: Session, number: int) -> None:
     Its row stays without content: its processes may still hold resources of a silent node.
     """
     session.execute(delete(JobGroup).where(JobGroup.job_id == number))
-    session.execute(delete(Event).where(Event.job_id == number))
-    processes = select(Process.id).where(Process.job_id == number)
+    whole = select(Job.id).where(or_(Job.id == number, Job.array_job == number))
+    session.execute(delete(Event).where(Event.job_id.in_(whole)))
+    processes = select(Process.id).where(Process.job_id.in_(whole))
     session.execute(delete(Sample).where(Sample.process_id.in_(processes)))
     nothing = dict.fromkeys(("remote", "remote_name", "branch", "commit_hash", "committed_hash", "base_hash"))
     session.execute(
         update(Job)
-        .where(Job.id == number)
+        .where(or_(Job.id == number, Job.array_job == number))
         .values(title="", reason="", options={}, variables={}, store_id=None, **nothing)
     )
 
@@ -148,7 +164,10 @@ def unshare(session: Session, caller: Caller, number: int, group_name: str) -> N
 
 def stop(session: Session, caller: Caller, number: int, *, now: float) -> None:
     """Stop a job for a user. A second call changes nothing; an ended job is a Problem."""
-    find_to_change(session, caller, number)
+    find_to_change(session, caller, array_of(number))
+    find(session, caller, number)
+    if is_element(number) and _stop_unstarted(session, caller, number, now=now):
+        return
     job = lifecycle.lock(session, number)
     if job.state is JobState.STOPPING:
         return
@@ -164,8 +183,31 @@ def stop(session: Session, caller: Caller, number: int, *, now: float) -> None:
         )
     except lifecycle.IllegalMove as error:
         raise Problem(
-            "already_ended", f"job {number} has ended already", f"`pit show {number}` says how", status=409
+            "already_ended",
+            f"job {job_name(number)} has ended already",
+            f"`pit show {job_name(number)}` says how",
+            status=409,
         ) from error
+
+
+def _stop_unstarted(session: Session, caller: Caller, number: int, *, now: float) -> bool:
+    """Stop an element that has not begun; False if it has, or if its array starts no more."""
+    array = lifecycle.lock(session, array_of(number))
+    new = elements.NewElements(session, [number])
+    if not new.is_new(number):
+        return False
+    if array.state not in elements.OPEN:
+        raise Problem(
+            "not_started",
+            f"{job_name(number)} has not begun, because job {array.number} is {array.state}",
+            f"`pit stop {array.number}` stops all of it",
+            status=409,
+        )
+    reason = f"by {caller.name}"
+    new.end(number, Outcome.STOPPED, now=now, reason=reason, actor=caller.name)
+    new.finish()
+    lifecycle.settle_array(session, array, now=now)
+    return True
 
 
 def options_of(job: Job) -> JobOptions:

@@ -1,7 +1,8 @@
 """The only writer of states: every change is a guarded UPDATE with its event in the same transaction.
 
 Lock the job before changing its processes. Otherwise two processes that end at the same time
-could each see the other as still running, and the job would never end.
+could each see the other as still running, and the job would never end. In the same way, the array of an
+element is locked before the element.
 """
 
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
+from pit_protocol.arrays.numbers import array_of, is_element
 from pit_protocol.states import (
     JOB_MOVES,
     PROCESS_MOVES,
@@ -22,6 +24,7 @@ from pit_protocol.states import (
 )
 from pit_server.db.database import AnyRow, change_orders, note_event, notify_after_commit
 from pit_server.db.models import IS_LIVE, Attempt, Dependency, Job, Process
+from pit_server.services.jobs.arrays import progress
 from pit_server.wakeups import SCHEDULER, STATUS, job_topic
 
 HEAD = "head"
@@ -44,15 +47,21 @@ class LockedJob:
     attempt: int
     outcome: Outcome | None
     reason: str
+    array_size: int | None = None  # of an array
 
 
 def lock(session: Session, number: int) -> LockedJob:
-    """Lock the job's row until this transaction ends."""
-    query = select(Job.state, Job.attempt, Job.outcome, Job.reason).where(Job.id == number)
+    """Lock the job's row until this transaction ends, and that of its array before it."""
+    if is_element(number):
+        _lock(session, array_of(number))
+    return _lock(session, number)
+
+
+def _lock(session: Session, number: int) -> LockedJob:
+    query = select(Job.state, Job.attempt, Job.outcome, Job.reason, Job.array_size).where(Job.id == number)
     row = session.execute(query.with_for_update()).one()
-    return LockedJob(
-        number, JobState(row.state), row.attempt, Outcome(row.outcome) if row.outcome else None, row.reason
-    )
+    outcome = Outcome(row.outcome) if row.outcome else None
+    return LockedJob(number, JobState(row.state), row.attempt, outcome, row.reason, row.array_size)
 
 
 def advance(
@@ -101,8 +110,10 @@ def advance(
     notify_after_commit(session, job_topic(job.number), STATUS)
     if target in (JobState.WAITING, JobState.ENDED):
         notify_after_commit(session, SCHEDULER)
-    if target is JobState.ENDED:
+    if target is JobState.ENDED and not is_element(job.number):
         _end_dependencies(session, after)
+    if is_element(job.number):
+        _advance_array(session, _lock(session, array_of(job.number)), target, now=now)
     return after
 
 
@@ -111,6 +122,31 @@ def _end_dependencies(session: Session, job: LockedJob) -> None:
     session.execute(delete(Dependency).where(Dependency.job_id == job.number))
     told = update(Dependency).where(Dependency.needs_id == job.number)
     session.execute(told.values(outcome=job.outcome))
+
+
+def _advance_array(session: Session, array: LockedJob, target: JobState, *, now: float) -> None:
+    """An array runs as soon as one of its elements does, and ends with the last of them."""
+    notify_after_commit(session, job_topic(array.number))
+    if target is JobState.RUNNING and array.state is JobState.STARTING:
+        advance(session, array, JobEvent.STARTED, now=now)
+    elif target is JobState.ENDED:
+        settle_array(session, array, now=now)
+
+
+def settle_array(session: Session, array: LockedJob, *, now: float) -> LockedJob:
+    """End an array if all of its elements have ended, or none that is left will start."""
+    waits = select(Job.id).where(Job.id == array.number, Job.array_next.is_not(None))
+    if array.state is JobState.ENDED:
+        return array
+    if array.state is not JobState.STOPPING and session.execute(waits).first():
+        return array
+    counts = progress.count(session, [array.number])[array.number]
+    if counts.live:
+        return array
+    outcome, reason = array.outcome, array.reason
+    if outcome is None:
+        outcome, reason = counts.outcome, counts.describe(array.array_size or 0)
+    return advance(session, array, JobEvent.SETTLED, now=now, outcome=outcome, reason=reason)
 
 
 def stop(
@@ -130,11 +166,32 @@ def stop(
     after = advance(
         session, job, event, now=now, actor=actor, reason=reason, outcome=outcome, process_id=process_id
     )
+    if job.array_size is not None:
+        return _stop_elements(session, after, by=by, outcome=outcome, reason=reason, now=now, actor=actor)
     stop_processes(session, job, by=by, now=now, actor=actor)
     if process_id is None and after.state is JobState.STOPPING and not list_live(session, job.number):
         # It was about to be requeued, so nobody else would end it.
         return advance(session, after, JobEvent.SETTLED, now=now, outcome=outcome, reason=reason)
     return after
+
+
+def _stop_elements(
+    session: Session,
+    array: LockedJob,
+    *,
+    by: KilledBy,
+    outcome: Outcome,
+    reason: str,
+    now: float,
+    actor: str,
+) -> LockedJob:
+    """Stop what has begun of an array; it ends with the last of these elements, or now."""
+    is_live = Job.state.not_in((JobState.STOPPING, JobState.ENDED))
+    live = select(Job.id).where(Job.array_job == array.number, is_live).order_by(Job.id)
+    for number in list(session.execute(live).scalars()):
+        element = _lock(session, number)
+        stop(session, element, by=by, outcome=outcome, reason=reason, now=now, actor=actor)
+    return settle_array(session, _lock(session, array.number), now=now)
 
 
 def stop_processes(session: Session, job: LockedJob, *, by: KilledBy, now: float, actor: str = HEAD) -> None:
@@ -178,7 +235,7 @@ def move_process(
         at=now,
         process_id=process.id,
     )
-    notify_after_commit(session, job_topic(process.job_id), STATUS)
+    notify_after_commit(session, job_topic(process.job_id), job_topic(array_of(process.job_id)), STATUS)
     return True
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
+from pit_protocol.arrays.numbers import is_element, job_name
 from pit_protocol.messages.beat import Account
 from pit_protocol.messages.submission import Snapshot
 from pit_protocol.problem import Problem
@@ -22,6 +23,7 @@ from pit_server.db.database import Database
 from pit_server.db.models import Job, User
 from pit_server.services.files import unix_ids
 from pit_server.services.jobs import dependencies, jobs, lifecycle, requeue
+from pit_server.services.jobs.arrays import directories
 from pit_server.services.snapshots import negotiation
 from pit_server.services.snapshots.lfs import LargeFiles
 from pit_server.services.snapshots.origins import snapshot_of
@@ -60,6 +62,7 @@ class PreparationInput:
     keep: Path | None  # keep directory of the attempt before, or of the job that it continues
     account: Account | None  # owner of the files
     groups: tuple[tuple[Path, int], ...]  # directory and gid of each of the user's groups
+    is_array: bool = False
 
 
 @dataclass(frozen=True)
@@ -188,11 +191,15 @@ def _load(session: Session, data: DataRoot, settings: Settings, number: int) -> 
         keep,
         account,
         places,
+        job.array_size is not None,
     )
 
 
 def _build(work: PreparationInput, data: DataRoot, settings: Settings, write_log: _LogWriter) -> DiffSize:
     """Build the attempt's directory; it appears only when it is complete."""
+    if is_element(work.number):
+        _build_element(work, data, write_log)
+        return DiffSize()
     began = time.monotonic()
     target, partial = data.attempt(work.number, work.attempt), _partial(data, work)
     for leftover in (partial, target):  # of a head that was killed while it prepared this job
@@ -217,11 +224,14 @@ def _build(work: PreparationInput, data: DataRoot, settings: Settings, write_log
             _large_files(work, data, settings).replace_pointers(found, partial / "src")
     if work.needs_script and not (partial / "src" / COMPUTE).is_file():
         raise Problem("no_script", f"the project has no {COMPUTE}", "add one, or give commands with `-d`")
-    _copy_keep(work, partial / "keep", write_log)
     home = data.home(work.user)
     home.mkdir(mode=0o700, exist_ok=True)
+    if work.is_array:
+        directories.protect(partial / "src")
+    else:
+        _copy_keep(work, partial / "keep", write_log)
     if work.account:
-        for directory in (partial, home):
+        for directory in (home,) if work.is_array else (partial, home):
             unix_ids.give_once(directory, work.account)
     for directory, gid in work.groups:
         unix_ids.open_group(directory, gid)
@@ -235,6 +245,19 @@ def _build(work: PreparationInput, data: DataRoot, settings: Settings, write_log
     what = f"commit {snapshot.commit[:12]}" if snapshot.commit else "the project"
     write_log(f"{what}{changed} checked out in {time.monotonic() - began:.2f} s")
     return diff_size
+
+
+def _build_element(work: PreparationInput, data: DataRoot, write_log: _LogWriter) -> None:
+    """Build the directory of another attempt of an element, which needs no tree."""
+    target, partial = data.attempt(work.number, work.attempt), _partial(data, work)
+    for leftover in (partial, target):
+        if not tree_delete.delete(leftover):
+            raise OSError(f"{leftover} cannot be deleted")
+    partial.mkdir(mode=0o755, parents=True)
+    _copy_keep(work, partial / "keep", write_log)
+    if work.account:
+        unix_ids.give_once(partial, work.account)
+    partial.rename(target)
 
 
 def _large_files(work: PreparationInput, data: DataRoot, settings: Settings) -> LargeFiles:
@@ -284,4 +307,4 @@ def _apply(
                     .values({f"diff_{name}": count for name, count in vars(diff_size).items()})
                 )
     except (lifecycle.IllegalMove, lifecycle.StaleState) as error:
-        log.info("discarded the preparation of job %d: %s", number, error)
+        log.info("discarded the preparation of job %s: %s", job_name(number), error)

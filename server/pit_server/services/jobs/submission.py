@@ -11,6 +11,8 @@ from sqlalchemy.orm import Session
 
 from pit_grammar import Request, RequestError, parse
 from pit_protocol import job_options
+from pit_protocol.arrays.elements import check_names, parse_elements
+from pit_protocol.arrays.numbers import array_of, job_name
 from pit_protocol.job_options import ANY, DOCKER, OPTIONS, JobOptions
 from pit_protocol.messages.submission import MAX_TITLE, Submission
 from pit_protocol.problem import Problem
@@ -21,6 +23,7 @@ from pit_server.db.database import note_event, notify_after_commit
 from pit_server.db.models import Job, JobGroup, Membership
 from pit_server.scheduler.explain import refusal_reason
 from pit_server.services.jobs import dependencies, images, jobs, time_limits, user_variables
+from pit_server.services.jobs.arrays.elements import elements_of
 from pit_server.services.jobs.processes import runtimes
 from pit_server.services.nodes.aliases import KindNames
 from pit_server.services.scheduling.limits import count_gpus
@@ -45,6 +48,7 @@ def check_submission(submission: Submission, settings: Settings) -> Request:
     check_text("title", submission.title.strip(), MAX_TITLE, shortest=1)
     _check_options(submission.options, settings)
     check_job_variables(submission.options.env, submission.variables)
+    _check_array(submission, settings)
     _check_snapshot(submission)
     try:
         return parse(submission.request)
@@ -94,7 +98,9 @@ def accept_submission(
     _check_possible(session, caller.user_id, booked, submission.options, now=now)
     origin.check()
     needed = dependencies.find(session, caller, submission.options.after)
-    inherited = None if submission.inherits is None else jobs.find(session, caller, submission.inherits)
+    inherited = None
+    if submission.inherits is not None:
+        inherited = jobs.find(session, caller, array_of(submission.inherits))
     job = _row(caller.user_id, submission, origin, str(request), body, now)
     job.variables = user_variables.seal_all(home, caller.user_id, submission, inherited)
     session.add(job)
@@ -129,6 +135,28 @@ def _check_options(options: JobOptions, settings: Settings) -> None:
     if options.image is not None:
         images.check(options.image, settings)
     runtimes.check(options)
+
+
+def _check_array(submission: Submission, settings: Settings) -> None:
+    options = submission.options
+    elements = parse_elements(options.array, options.sweep)
+    if elements is None:
+        return
+    check_names(elements.axes, options.env, submission.variables)
+    if (count := len(elements.indices)) > settings.max_array:
+        raise Problem(
+            "bad_array",
+            f"an array has at most {settings.max_array:,} elements here, and this has {count:,}",
+            "submit several arrays, or let each element do more",
+            status=422,
+        )
+    if options.continues is not None:
+        raise Problem(
+            "bad_array",
+            "an array cannot continue another job",
+            "leave out --continue, or continue a single element: `pit run -c 190.7`",
+            status=422,
+        )
 
 
 def _check_snapshot(submission: Submission) -> None:
@@ -176,12 +204,19 @@ def _check_possible(
 
 def _find_continued(session: Session, caller: Caller, options: JobOptions) -> Job:
     number = options.continues or 0
-    continued = jobs.find(session, caller, number)
+    continued, name = jobs.find(session, caller, number), job_name(number)
+    if continued.array_size is not None:
+        raise Problem(
+            "is_array",
+            f"job {name} is an array, and each of its elements has its own keep directory",
+            f"name one, such as {name}.{elements_of(continued.options).indices[0]}",
+            status=409,
+        )
     if continued.state != JobState.ENDED and number not in {each.job for each in options.after}:
         raise Problem(
             "not_ended",
-            f"job {number} is still {continued.state}",
-            f"add `--after {number}` to wait for its end, or `pit stop {number}`: its keep must be final",
+            f"job {name} is still {continued.state}",
+            f"add `--after {name}` to wait for its end, or `pit stop {name}`: its keep must be final",
             status=409,
         )
     return continued
@@ -194,6 +229,7 @@ def _body_hash(home: Path, submission: Submission) -> str:
 
 def _row(user_id: int, submission: Submission, origin: Origin, request: str, body: str, now: float) -> Job:
     snapshot = origin.snapshot
+    elements = parse_elements(submission.options.array, submission.options.sweep)
     return Job(
         user_id=user_id,
         submission_key=submission.key,
@@ -210,7 +246,7 @@ def _row(user_id: int, submission: Submission, origin: Origin, request: str, bod
         committed_hash=snapshot.committed,
         base_hash=snapshot.base,
         store_id=origin.store_id,
-        reruns=submission.reruns,
+        reruns=None if submission.reruns is None else array_of(submission.reruns),
         diff_lines=snapshot.diff_lines,
         keeps_pointers=snapshot.keeps_pointers,
         pack_sha256=snapshot.pack,
@@ -218,6 +254,8 @@ def _row(user_id: int, submission: Submission, origin: Origin, request: str, bod
         attempt=1,
         created_at=now,
         since=now,
+        array_size=len(elements.indices) if elements else None,
+        array_next=elements.indices[0] if elements else None,
     )
 
 

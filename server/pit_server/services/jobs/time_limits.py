@@ -5,7 +5,7 @@ from math import inf
 from typing import Any
 
 from msgspec.structs import replace
-from sqlalchemy import select
+from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from pit_protocol.durations import parse_duration, render_duration
@@ -67,7 +67,8 @@ def in_order(row: AnyRow, *, now: float) -> tuple[TimeLimit | None, float | None
 def ends_at(job: Job) -> float | None:
     """When a running job ends by its time limit."""
     seconds = limit_s(job.options)
-    return job.since + seconds if seconds is not None and job.state == JobState.RUNNING else None
+    is_running = job.state == JobState.RUNNING and job.array_size is None  # elements run, not arrays
+    return job.since + seconds if seconds is not None and is_running else None
 
 
 def read_limit(name: str, text: str) -> str | None:
@@ -115,10 +116,13 @@ def change(session: Session, caller: Caller, number: int, text: str | None, sett
         )
     if new > old and not caller.is_admin:
         _check_longest(new, Accounts(session, settings).of_user(job.user_id))
-    job.options = {**job.options, "time": text}
+    begun = select(Job).where(Job.array_job == number, Job.state != JobState.ENDED)
+    for each in (job, *session.execute(begun).scalars()):
+        each.options = {**each.options, "time": text}
     check_time(JobOptions(time=text, signal=job.options.get("signal")))
     session.flush()
-    live = select(Process.node_id).where(Process.job_id == number, IS_LIVE).distinct()
+    mine = or_(Job.id == number, Job.array_job == number)
+    live = select(Process.node_id).join(Job, Job.id == Process.job_id).where(mine, IS_LIVE).distinct()
     for node_id in session.execute(live).scalars():
         change_orders(session, node_id)
     notify_after_commit(session, SCHEDULER, job_topic(number))

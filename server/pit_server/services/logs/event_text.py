@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from pit_protocol.arrays.numbers import job_name
 from pit_protocol.states import JobEvent, Outcome, ProcessEvent
 from pit_server.db.models import Event, Process
 from pit_server.store.log_stream import LogStream
@@ -38,8 +39,9 @@ def render_event(event: Event, facts: JobFacts, culprit: int | None) -> list[tup
         return [(event.at, text) for text in _closing(facts, culprit)]
     if event.event == JobEvent.REQUEUED:
         return [(event.at, f"requeued: {event.reason}"), (event.at, f"{RULE} try {event.attempt + 1} {RULE}")]
+    name = job_name(facts.number)
     texts = {
-        JobEvent.ACCEPTED: f"job {facts.number} accepted from {event.actor}",
+        JobEvent.ACCEPTED: f"job {name} accepted from {event.actor}",
         JobEvent.PREPARED: "the tree is ready",
         JobEvent.PLACED: f"placed {event.reason}",
         JobEvent.STOP: f"stop requested {event.reason}",
@@ -51,7 +53,7 @@ def render_event(event: Event, facts: JobFacts, culprit: int | None) -> list[tup
     text = texts.get(JobEvent(event.event))
     lines = [(event.at, text)] if text else []
     if event.event == JobEvent.STOP and event.to_state == "ended":
-        lines.append((event.at, f"job {facts.number} {facts.outcome}"))
+        lines.append((event.at, f"job {name} {facts.outcome}"))
     return lines
 
 
@@ -67,7 +69,7 @@ def _of_process(event: Event, facts: JobFacts) -> list[tuple[float, str]]:
 
 
 def _closing(facts: JobFacts, culprit: int | None) -> list[str]:
-    end = f"job {facts.number} {facts.outcome}"
+    end = f"job {job_name(facts.number)} {facts.outcome}"
     lines = [f"{end}: {facts.reason}" if facts.reason else end]
     if culprit is None or facts.outcome is not Outcome.FAILED:
         return lines

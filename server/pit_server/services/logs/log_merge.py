@@ -10,6 +10,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from pit_protocol.answers.jobs import LogBatch, LogLine
+from pit_protocol.arrays.numbers import job_name
 from pit_protocol.problem import Problem
 from pit_protocol.states import JobEvent, JobState, Outcome, ProcessState
 from pit_server.db.models import Attempt, Event, Job, Node, Process
@@ -53,11 +54,29 @@ class MergedLine(NamedTuple):
     end: int  # where its source continues
 
 
+class Merged(NamedTuple):
+    """The next lines of several streams."""
+
+    lines: list[MergedLine]
+    offsets: Mapping[int, int]  # where each stream continues
+    unfinished: list[LogLine]
+    seen: Mapping[int, int]
+    is_complete: bool  # there was no more
+
+
 def read(session: Session, job: Job, data: DataRoot, query: Query, delay: Delay | None = None) -> LogBatch:
     """Read the next batch of lines after the query's cursor, and what delays the job if that is new."""
     processes = list_processes(session, job, only_current=bool(query.process))
     sources = list_sources(job, data, processes, query.process)
-    place = _start(sources, query)
+    place = start(sources, query)
+    events = [] if query.process else list_events(session, job, data, processes, place.event_id)
+    merged = merge(sources, events, place, query)
+    event_id = max((line.end for line in merged.lines if line.key == HEAD), default=place.event_id)
+    return answer(job, merged, event_id, query, delay)
+
+
+def merge(sources: dict[int, Source], events: list[MergedLine], place: Cursor, query: Query) -> Merged:
+    """The next lines of all streams, and events, in the order of their times."""
     portions = _read_streams(sources, place, query)
     by_source = {key: _of_stream(sources[key], key, portion.lines) for key, portion in portions.items()}
     incomplete = [
@@ -66,31 +85,34 @@ def read(session: Session, job: Job, data: DataRoot, query: Query, delay: Delay 
         if not portion.is_complete
     ]
     cut = min(incomplete, default=None)  # up to then, the lines of all streams are here
-    lines = [line for lines in by_source.values() for line in lines]
-    if not query.process:
-        lines += list_events(session, job, data, processes, place.event_id)
+    lines = [*events, *(line for lines in by_source.values() for line in lines)]
     lines = sorted((line for line in lines if cut is None or line.at <= cut), key=lambda line: line.at)
-    event_id = max((line.end for line in lines if line.key == HEAD), default=place.event_id)
     offsets = {**place.offsets}
     for key, portion in portions.items():
         late = (line.start for line in by_source[key] if cut is not None and line.at > cut)
         offsets[key] = next(late, portion.position)
     # Lines that come before them are still missing if a stream has more.
     unfinished, seen = _unfinished(sources, portions, place, query) if cut is None else ([], place.seen)
+    return Merged(lines, offsets, unfinished, seen, is_complete=cut is None)
+
+
+def answer(job: Job, merged: Merged, event_id: int, query: Query, delay: Delay | None) -> LogBatch:
+    """What a reader gets; with what delays the job, if that is new."""
+    lines, unfinished = merged.lines, merged.unfinished
     if query.since is not None:
         lines = [line for line in lines if line.at >= query.since]
     if query.tail is not None and not query.cursor:
         unfinished = unfinished[-query.tail :]
         lines = lines[max(len(lines) + len(unfinished) - query.tail, 0) :]
     told, news = delay_lines.parse_told(query.cursor), list[LogLine]()
-    if cut is None and not query.process:
+    if merged.is_complete and not query.process:
         news, told = delay_lines.tell(JobState(job.state), delay, told, now=time.time())
     return LogBatch(
         lines=[*(LogLine(line.at, line.source, line.text) for line in lines), *news],
-        cursor=render_cursor(Cursor(event_id, offsets, seen)) + delay_lines.render_told(told),
-        ended=job.state == JobState.ENDED and cut is None,
+        cursor=render_cursor(Cursor(event_id, merged.offsets, merged.seen)) + delay_lines.render_told(told),
+        ended=job.state == JobState.ENDED and merged.is_complete,
         unfinished=unfinished,
-        more=cut is not None,
+        more=not merged.is_complete,
     )
 
 
@@ -121,7 +143,7 @@ def list_sources(
         last = max(placed.process.rank for placed in processes.values())
         raise Problem(
             "no_such_process",
-            f"job {job.id} has no process {only}",
+            f"job {job_name(job.id)} has no process {only}",
             f"it has worker 0 to worker {last}" if last else "it has one, worker 0",
             status=404,
         )
@@ -131,7 +153,7 @@ def list_sources(
     return sources
 
 
-def _start(sources: dict[int, Source], query: Query) -> Cursor:
+def start(sources: dict[int, Source], query: Query) -> Cursor:
     if query.cursor:
         return parse_cursor(query.cursor.partition(delay_lines.SEPARATOR)[0])
     if query.tail is not None:

@@ -4,9 +4,11 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
+from pit_protocol.arrays.numbers import job_name
 from pit_protocol.problem import Problem
 from pit_protocol.states import JobState
 from pit_server.db.models import Job
+from pit_server.services.logs.array_log import needs_element
 from pit_server.services.logs.log_merge import list_processes, list_sources
 from pit_server.store.data_root import DataRoot
 
@@ -30,12 +32,14 @@ class Part:
 
 def read(session: Session, job: Job, data: DataRoot, query: Query) -> Part:
     """Read the next bytes of a process; none while it has not begun."""
+    if job.array_size is not None:
+        raise needs_element(job)
     processes = list_processes(session, job, only_current=True)
     if len(processes) > 1 and not query.process:
         raise Problem(
             "which_process",
-            f"job {job.id} has {len(processes)} processes, and the raw log is that of one",
-            f"name it, as in `pit log {job.id} --raw --process 0.0`; `pit show {job.id}` lists them",
+            f"job {job_name(job.id)} has {len(processes)} processes, and the raw log is that of one",
+            f"name it, as in `pit log {job_name(job.id)} --raw --process 0.0`",
             status=422,
         )
     sources = list_sources(job, data, processes, query.process)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
+from pit_protocol.arrays.numbers import array_of
 from pit_protocol.messages.beat import Beat, ChunkHead, Report
 from pit_protocol.problem import Problem
 from pit_protocol.states import PROCESS_MOVES, KilledBy, NodeState, ProcessEvent, ProcessState
@@ -202,22 +203,22 @@ def _store_all(
     for head, chunk in chunks:
         try:
             row = mine[head.process]
-            topics.add(_store(data, row, head, chunk, shares[row.attempt_id]))
+            if _store(data, row, head, chunk, shares[row.attempt_id]):
+                topics |= {job_topic(row.job_id), job_topic(array_of(row.job_id))}
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
-            return topics - {""}, False
-    return topics - {""}, True
+            return topics, False
+    return topics, True
 
 
-def _store(data: DataRoot, row: AnyRow, head: ChunkHead, chunk: bytes, keep: int) -> str:
-    """Append a chunk to its log; returns the topic to notify, or empty if bytes before it are missing."""
+def _store(data: DataRoot, row: AnyRow, head: ChunkHead, chunk: bytes, keep: int) -> bool:
+    """Append a chunk to its log; False if bytes before it are missing."""
     # Output of a lost process is still stored.
     if row.state == ProcessState.ENDED and row.killed_by != KilledBy.NODE:
-        return ""
+        return False
     stream = process_log(data, row.job_id, row.attempt, row.group_index, row.process_index)
-    is_stored = stream.append(chunk, head.at, head.offset, gap=head.gap, keep=keep)
-    return job_topic(row.job_id) if is_stored else ""
+    return stream.append(chunk, head.at, head.offset, gap=head.gap, keep=keep)
 
 
 def _is_news(data: DataRoot, row: AnyRow, report: Report) -> bool:

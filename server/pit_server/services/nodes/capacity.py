@@ -160,7 +160,8 @@ def _resource_records(session: Session, caller: Caller) -> dict[int, list[answer
     result: dict[int, list[answers.NodeResource]] = defaultdict(list)
     owner = aliased(Job)
     held = (
-        select(Allocation.node_id, Allocation.unit, Process.job_id, User.name.label("user"))
+        select(Allocation.node_id, Allocation.unit, User.name.label("user"))
+        .add_columns(func.coalesce(owner.array_job, owner.id).label("job_id"))
         .join(Process, Process.id == Allocation.process_id)
         .join(owner, owner.id == Process.job_id)
         .join(User, User.id == owner.user_id)

@@ -2,8 +2,8 @@
 
 from collections import defaultdict
 
-from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session, aliased
 
 from pit_protocol.answers.nodes import NodeJob
 from pit_server.db.models import IS_LIVE, Job, Process, User
@@ -15,9 +15,11 @@ MAX_JOBS = 100  # of one node
 
 def list_all(session: Session, caller: Caller) -> dict[int, list[NodeJob]]:
     """Live jobs by node; of jobs that the caller may not see only their users, whose names are public."""
+    owner = aliased(Job)
     rows = session.execute(
         select(Process.node_id, Job.id, Job.title, User.name, visible(caller).label("is_visible"))
-        .join(Job, Job.id == Process.job_id)
+        .join(owner, owner.id == Process.job_id)
+        .join(Job, Job.id == func.coalesce(owner.array_job, owner.id))
         .join(User, User.id == Job.user_id)
         .where(IS_LIVE)
         .order_by(Process.node_id, Job.id)

@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
-from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session, aliased
 
 from pit_protocol.job_options import JobOptions
 from pit_protocol.messages.beat import (
@@ -29,6 +29,7 @@ from pit_server.db.models import IS_LIVE, Allocation, Attempt, Job, Node, Proces
 from pit_server.scheduler.kinds import CPU, MEMORY, PORT
 from pit_server.services.files import unix_ids
 from pit_server.services.jobs import time_limits, user_variables
+from pit_server.services.jobs.arrays import directories
 from pit_server.services.jobs.processes import environment
 from pit_server.services.logs.output_limit import share_of_process
 from pit_server.services.users import groups
@@ -37,6 +38,7 @@ from pit_server.store.data_root import DataRoot, relative_paths
 from pit_server.store.log_stream import LogStream, process_log
 
 LEASE_PART = 0.9  # of the head's lease, so that processes have ended before the head marks them lost
+_ARRAY = aliased(Job)  # of an element; secrets are sealed with its key
 _ROWS = (
     select(
         Process.id,
@@ -57,12 +59,14 @@ _ROWS = (
         Job.state.label("job_state"),
         Job.since,
         Job.user_id,
-        Job.submission_key,
         Job.variables,
+        Job.array_index,
+        func.coalesce(_ARRAY.submission_key, Job.submission_key).label("submission_key"),
         User.name.label("user"),
     )
     .join(Attempt, Attempt.id == Process.attempt_id)
     .join(Job, Job.id == Process.job_id)
+    .outerjoin(_ARRAY, _ARRAY.id == Job.array_job)
     .join(User, User.id == Job.user_id)
 )
 
@@ -88,6 +92,8 @@ def for_node(
         if row.state == ProcessState.ASSIGNED:
             # Before the order leaves the head, for a head that is restored from an older backup.
             _log(data, row).touch()
+            if row.array_index is not None:
+                directories.make(data, row.job_id, row.attempt, unix_ids.find_account(session, row.user_id))
             places = _directories(row, memberships.get(row.user_id, []))
             spec = _with_variables(
                 _spec(row, places, peers[row.attempt_id], shares[row.id], settings), row, settings
@@ -189,7 +195,7 @@ def _spec(
         group=row.group_index,
         index=row.process_index,
         command=options.command,
-        env=environment.variables(row, peers, units),
+        env=environment.variables(row, peers, units) | environment.of_element(row.array_index, options),
         paths=places,
         hostfile=environment.hostfile(peers),
         grace_s=row.grace_s,
@@ -210,7 +216,8 @@ def _with_variables(spec: ProcessSpec, row: AnyRow, settings: Settings) -> Proce
     except Problem:
         # The job itself reports it, because one bad job must not block the node's other orders.
         return replace(spec, command=user_variables.UNREADABLE_COMMAND)
-    return replace(spec, variables=from_json(JobOptions, row.options).env | secrets)
+    options = from_json(JobOptions, row.options)
+    return replace(spec, variables=options.env | environment.swept(row.array_index, options) | secrets)
 
 
 def _hand_over(session: Session, row: AnyRow, data: DataRoot) -> Account | None:

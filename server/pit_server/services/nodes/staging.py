@@ -7,6 +7,7 @@ from pathlib import Path
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from pit_protocol.arrays.numbers import is_element, job_name
 from pit_protocol.problem import Problem
 from pit_protocol.states import Outcome
 from pit_server.db.database import Database
@@ -31,6 +32,7 @@ class AttemptFiles:
     label: str
     directory: Path
     ownership: Ownership
+    shared_tree: Path | None = None  # of the array, for an element
 
     def open(self) -> Domain:
         return Domain(self.directory, self.label, self.ownership)
@@ -68,10 +70,11 @@ def find(
         ).one_or_none()
         if row is not None:
             owner = _ownership(session, row.user_id)
-            return AttemptFiles(row.id, row.user_id, f"job {job}", data.attempt(job, attempt), owner)
+            label, tree = f"job {job_name(job)}", data.array_tree(job) if is_element(job) else None
+            return AttemptFiles(row.id, row.user_id, label, data.attempt(job, attempt), owner, tree)
     with database.write() as session:
-        audit.note(session, caller.actor, "asked for another node's files", f"job:{job}", now=now)
-    raise Problem("not_yours", f"no process of job {job} runs on node {caller.name}", status=403)
+        audit.note(session, caller.actor, "asked for another node's files", f"job:{job_name(job)}", now=now)
+    raise Problem("not_yours", f"no process of job {job_name(job)} runs on node {caller.name}", status=403)
 
 
 def issue_token(session: Session, caller: Caller, files: AttemptFiles, *, now: float) -> str:
@@ -86,8 +89,9 @@ def issue_token(session: Session, caller: Caller, files: AttemptFiles, *, now: f
 
 def stream(files: AttemptFiles) -> Iterator[bytes]:
     """The directory as a tar with a checksum at its end."""
+    also = archive.members(files.shared_tree, "./src") if files.shared_tree else ()
     with files.open() as domain:
-        yield from archive.tar_directory(domain, "", ".")
+        yield from archive.tar_directory(domain, "", ".", also)
 
 
 def take_in(files: AttemptFiles, body: Readable) -> int:

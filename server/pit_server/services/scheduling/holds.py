@@ -9,6 +9,8 @@ from pit_protocol.job_times import parse_moment
 from pit_server.db.database import AnyRow
 from pit_server.scheduler.reason import Reason
 from pit_server.services.jobs import dependencies, requeue
+from pit_server.services.jobs.arrays import progress
+from pit_server.services.scheduling import arrays
 from pit_server.services.users import deactivation
 from pit_server.settings import Settings
 
@@ -71,4 +73,17 @@ def _retry_delays(
     return held
 
 
-RULES: tuple[Rule, ...] = (_inactive_users, _not_begun, _dependencies, _retry_delays)
+def _full_arrays(
+    session: Session, waiting: Sequence[AnyRow], _settings: Settings, _now: float
+) -> dict[int, Hold]:
+    """Arrays of which as many elements run as their limit allows."""
+    limits = {row.id: limit for row in waiting if (limit := arrays.limit_of(row)) is not None}
+    counts = progress.count(session, limits)
+    return {
+        number: Hold(Reason(f"{limit:,} of its elements run, and %{limit} allows no more at a time"))
+        for number, limit in limits.items()
+        if counts[number].live >= limit
+    }
+
+
+RULES: tuple[Rule, ...] = (_inactive_users, _not_begun, _dependencies, _retry_delays, _full_arrays)

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pit_protocol.arrays.numbers import array_of
 from pit_server.scheduler.explain import Explainer
 from pit_server.scheduler.order import Waiting
 from pit_server.scheduler.plan import Given, Plan
@@ -51,7 +52,8 @@ def nodes_after(last: LastPass) -> Pool:
     for placed in last.plan.placements:
         job = given.queue.get(placed.number)
         until = given.now + (job.shape.duration_s if job else 0.0)
-        pool.take(placed.number, ((process.node_id, process.share) for process in placed.processes), until)
+        shares = ((process.node_id, process.share) for process in placed.processes)
+        pool.take(array_of(placed.number), shares, until)
     for number, reserved in last.plan.reservations.items():
         shares = ((process.node_id, process.share) for process in reserved.processes)
         pool.reserve(number, shares, reserved.start, reserved.end)

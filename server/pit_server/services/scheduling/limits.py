@@ -59,6 +59,7 @@ def read_used(session: Session, accounts: Collection[Account], *, now: float) ->
     """What the users of these accounts have."""
     users = {user for account in accounts for user in account.users}
     jobs = select(Job.user_id, func.count()).where(Job.state.in_(PLACED), Job.user_id.in_(users))
+    jobs = jobs.where(Job.array_size.is_(None))  # of an array, its elements count
     gpus = _of_units(select(Job.user_id, func.count())).where(Allocation.released_at.is_(None))
     timed = {user for account in accounts if account.most(GPU_HOURS) < inf for user in account.users}
     return Used(

@@ -6,6 +6,7 @@ from math import inf
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
+from pit_protocol.arrays.numbers import array_of
 from pit_protocol.durations import parse_duration
 from pit_protocol.states import JobState, NodeState
 from pit_server.db.database import AnyRow
@@ -131,7 +132,7 @@ def _held(session: Session, run_times: RunTimes, now: float) -> defaultdict[int,
         until = _planned_end(row, run_times, now) if row.is_live else inf
         mine = amounts[row.id]
         held[row.node_id].append(
-            Held(row.job_id, until, Share(mine.get(CPU), mine.get(MEMORY), tuple(units[row.id])))
+            Held(array_of(row.job_id), until, Share(mine.get(CPU), mine.get(MEMORY), tuple(units[row.id])))
         )
     return held
 

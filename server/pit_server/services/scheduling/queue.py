@@ -1,15 +1,16 @@
 """Everything that a pass of the scheduler decides on, read from the database as values."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
 
-from sqlalchemy import select
+from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from pit_grammar import Need, Request, parse
 from pit_grammar.request import UNITS
+from pit_protocol.arrays.numbers import array_of, is_element
 from pit_protocol.job_options import PRIORITIES
 from pit_protocol.states import JobState
 from pit_server.db.database import AnyRow
@@ -22,9 +23,10 @@ from pit_server.scheduler.limits import Limits
 from pit_server.scheduler.order import Usage, Waiting
 from pit_server.scheduler.plan import FULL_PASS_S, Given
 from pit_server.services.jobs import requeue, time_limits
+from pit_server.services.jobs.arrays.elements import OPEN
 from pit_server.services.jobs.processes import runtimes
 from pit_server.services.nodes.aliases import KindNames
-from pit_server.services.scheduling import holds, limits, run_times
+from pit_server.services.scheduling import arrays, holds, limits, run_times
 from pit_server.services.scheduling.fair_share import FairShare
 from pit_server.services.scheduling.holds import Hold
 from pit_server.services.scheduling.nodes import free_nodes, idle_nodes
@@ -89,10 +91,12 @@ class QueueReader:
         limited, allowed = limits.find(session, Accounts(session, self._settings), rows, _parse, now=now)
         held |= limited
         rows = [row for row in rows if row.id not in limited]
-        idle = idle_nodes(session, now=now)
+        idle, free = idle_nodes(session, now=now), free_nodes(session, self.run_times, now=now)
+        numbers = arrays.expand(session, rows, sum(view.slots for view in free))
+        allowed = arrays.spread(allowed, numbers)
         given = Given(
-            self._queue(session, rows, idle, allowed),
-            free_nodes(session, self.run_times, now=now),
+            self._queue(session, rows, idle, allowed, numbers),
+            free,
             idle,
             self._usage,
             now,
@@ -102,7 +106,12 @@ class QueueReader:
         return SchedulingInput(given, held)
 
     def _queue(
-        self, session: Session, rows: list[AnyRow], idle: list[NodeView], allowed: Limits
+        self,
+        session: Session,
+        rows: list[AnyRow],
+        idle: list[NodeView],
+        allowed: Limits,
+        numbers: Mapping[int, Sequence[int]],
     ) -> dict[int, Waiting]:
         kinds, resources = KindNames(session).kinds(), ResourceAccess(session)
         failed = requeue.failed_nodes(session, [row.id for row in rows if row.attempt > 1])
@@ -121,14 +130,11 @@ class QueueReader:
             if shape is None or shape.request is not request:
                 shape = Shape(request, *key[1:])
             self._shapes[key] = shape
-            queue[row.id] = Waiting(
-                row.id,
-                shape,
-                row.name,
-                row.group_name or "",
-                PRIORITY_OF.get(row.options.get("priority") or "normal", 0),
-                weights[texts[row.id]] * planned_s,
-            )
+            priority = PRIORITY_OF.get(row.options.get("priority") or "normal", 0)
+            cost, group = weights[texts[row.id]] * planned_s, row.group_name or ""
+            array = array_of(row.id) if row.array_next is not None or is_element(row.id) else 0
+            for number in numbers[row.id]:
+                queue[number] = Waiting(number, shape, row.name, group, priority, cost, array)
         return queue
 
     def _mode(self, options: Mapping[str, object]) -> str:
@@ -148,10 +154,11 @@ class QueueReader:
 
 _WAITING = (
     select(Job.id, Job.request, Job.user_id, Job.options, Job.attempt, Job.title, Job.since)
+    .add_columns(Job.array_next)
     .add_columns(User.name, User.is_active, Group.name.label("group_name"))
     .join(User, User.id == Job.user_id)
     .outerjoin(Group, Group.id == User.share_group_id)
-    .where(Job.state == JobState.WAITING)
+    .where(Job.state.in_(OPEN), or_(Job.state == JobState.WAITING, Job.array_next.is_not(None)))
     .order_by(Job.id)
 )
 

@@ -1,14 +1,15 @@
 """The queue as people see it: the order of the latest pass, with its factors."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from pit_protocol.answers.queue import EstimateErrors, Queue, QueueEntry
 from pit_protocol.job_options import NORMAL
-from pit_protocol.states import JobState
 from pit_server.db.models import Group, Job, User
+from pit_server.scheduler.order import Factors
+from pit_server.services.jobs.arrays.elements import OPEN
 from pit_server.services.jobs.records import delays
 from pit_server.services.scheduling.estimates.start_range import StartRange
 from pit_server.services.scheduling.last_pass import LastPass
@@ -31,7 +32,8 @@ def show(
     """The first jobs of the queue, in the order in which the scheduler considers them."""
     plan, reasons = last.plan, last.reasons
     # Copied: a pass may add to them.
-    order = sorted(factors for number, factors in dict(plan.factors).items() if number in reasons)
+    found = sorted(factors for number, factors in dict(plan.factors).items() if number in reasons)
+    order = _first_of_each(found)
     first = order[: min(limit, MAX_ROWS)]
     rows = {
         row.id: row
@@ -40,15 +42,15 @@ def show(
             .add_columns(visible(caller).label("is_visible"))
             .join(User, User.id == Job.user_id)
             .outerjoin(Group, Group.id == User.share_group_id)
-            .where(Job.id.in_([factors.number for factors in first]), Job.state == JobState.WAITING)
+            .where(Job.id.in_([factors.arrival for factors in first]), Job.state.in_(OPEN))
         )
     }
-    shown = [factors for factors in first if factors.number in rows]
+    shown = [factors for factors in first if factors.arrival in rows]
     named = {job for factors in shown for job in reasons[factors.number].jobs}
     name = delays.job_names(session, caller, named)
     entries = []
     for place, factors in enumerate(shown, 1):
-        row, reserved = rows[factors.number], plan.reservations.get(factors.number)
+        row, reserved = rows[factors.arrival], plan.reservations.get(factors.number)
         entries.append(
             QueueEntry(
                 place=place,
@@ -66,3 +68,8 @@ def show(
             )
         )
     return Queue(entries, len(order), errors)
+
+
+def _first_of_each(order: Sequence[Factors]) -> list[Factors]:
+    """An array once, with the place of its first element."""
+    return list({factors.arrival: factors for factors in reversed(order)}.values())[::-1]

@@ -78,7 +78,9 @@ class Retention:
                     Job.state,
                     Job.since,
                     Job.keeps_pointers,
-                ).where(or_(Job.removed_at.is_(None), is_in_trash), Job.store_id.is_not(None))
+                )
+                .where(or_(Job.removed_at.is_(None), is_in_trash), Job.store_id.is_not(None))
+                .where(Job.array_job.is_(None))  # elements have the code of their array
             ).all()
         for row in rows:
             is_old = row.state == JobState.ENDED and row.since < now - days * DAY_S

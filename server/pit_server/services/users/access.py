@@ -15,8 +15,8 @@ from pit_server.services.users.tokens import Caller
 
 
 def visible(caller: Caller) -> ColumnElement[bool]:
-    """A condition for the jobs that the caller may see."""
-    there = Job.removed_at.is_(None)
+    """A condition for the jobs that the caller may see; elements are seen through their arrays."""
+    there = Job.removed_at.is_(None) & Job.array_job.is_(None)
     if permissions.allows(Action.SEE_JOB, caller.relations):
         return there
     shared = select(JobGroup.job_id).where(JobGroup.group_id.in_(groups.of_user(caller.user_id)))
@@ -27,7 +27,7 @@ def relations_to_job(session: Session, caller: Caller, job: Job) -> set[Relation
     """How the caller is related to the job."""
     relations = caller.relations | ({Relation.OWNER} if job.user_id == caller.user_id else set())
     shared = select(JobGroup.group_id).where(
-        JobGroup.job_id == job.id, JobGroup.group_id.in_(groups.of_user(caller.user_id))
+        JobGroup.job_id == (job.array_job or job.id), JobGroup.group_id.in_(groups.of_user(caller.user_id))
     )
     return relations | ({Relation.MEMBER} if session.execute(shared.limit(1)).first() else set())
 

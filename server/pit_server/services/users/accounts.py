@@ -155,7 +155,9 @@ def remove(session: Session, caller: Caller, user: User, *, now: float) -> dict[
         raise Problem("own_account", "you cannot remove your own account", "another admin can", status=409)
     _check_not_last_admin(session, user)
     open_jobs = session.execute(
-        select(Job.id).where(Job.user_id == user.id, Job.state != JobState.ENDED).order_by(Job.id)
+        select(Job.id)
+        .where(Job.user_id == user.id, Job.state != JobState.ENDED, Job.array_job.is_(None))
+        .order_by(Job.id)
     ).scalars()
     if numbers := list(open_jobs):
         why = f"{names.jobs(numbers)} not ended"

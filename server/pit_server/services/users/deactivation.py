@@ -36,7 +36,8 @@ def apply(session: Session, caller: Caller, user: User, choice: str, *, now: flo
             status=422,
         )
     if choice == STOP:
-        running = select(Job.id).where(Job.user_id == user.id, Job.state.in_(RUNNING)).order_by(Job.id)
+        is_mine = (Job.user_id == user.id) & Job.array_job.is_(None)
+        running = select(Job.id).where(is_mine, Job.state.in_(RUNNING)).order_by(Job.id)
         for number in list(session.execute(running).scalars()):
             jobs.stop(session, caller, number, now=now)
 
@@ -47,7 +48,8 @@ def hold_reason(user: str) -> str:
 
 def list_jobs(session: Session, user: User) -> dict[str, list[int]]:
     """The user's jobs that have not ended, as `held`, `running` and `stopping`."""
-    query = select(Job.id, Job.state).where(Job.user_id == user.id, Job.state.in_(_WORDS)).order_by(Job.id)
+    is_mine = (Job.user_id == user.id) & Job.array_job.is_(None)
+    query = select(Job.id, Job.state).where(is_mine, Job.state.in_(_WORDS)).order_by(Job.id)
     found: dict[str, list[int]] = {}
     for number, state in session.execute(query):
         found.setdefault(_WORDS[JobState(state)], []).append(number)

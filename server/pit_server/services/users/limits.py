@@ -172,7 +172,9 @@ def check_waiting(session: Session, accounts: Sequence[Account]) -> None:
         if most == inf:
             continue
         waiting = select(Job.id).where(
-            Job.user_id.in_(account.users), Job.state.in_((JobState.PREPARING, JobState.WAITING))
+            Job.user_id.in_(account.users),
+            Job.state.in_((JobState.PREPARING, JobState.WAITING)),
+            Job.array_job.is_(None),  # an array counts once
         )
         bounded = select(func.count()).select_from(waiting.limit(int(most)).subquery())
         found = session.execute(bounded).scalar_one()

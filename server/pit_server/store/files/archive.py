@@ -45,10 +45,19 @@ def text_file(name: str, size: int, pieces: Iterable[bytes], at: float) -> Itera
     yield padding(size)
 
 
-def tar_directory(domain: Domain, path: str, prefix: str) -> Iterator[bytes]:
-    """The tar of one directory of a domain."""
+def tar_directory(domain: Domain, path: str, prefix: str, also: Iterable[bytes] = ()) -> Iterator[bytes]:
+    """The tar of one directory of a domain; `also` are more members."""
     with domain.directory(path) as root:
-        yield from rechunk(sealed(_directory(root, prefix), prefix))
+        yield from rechunk(sealed(chain(_directory(root, prefix), also), prefix))
+
+
+def members(directory: Path, prefix: str) -> Iterator[bytes]:
+    """A directory as members of a tar, everything in it below `prefix`."""
+    root = os.open(directory, NO_FOLLOW | os.O_DIRECTORY)
+    try:
+        yield from _directory(root, prefix)
+    finally:
+        os.close(root)
 
 
 def tar_files(domain: Domain, path: str, names: Iterable[str]) -> Iterator[bytes]:

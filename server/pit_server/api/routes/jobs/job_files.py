@@ -5,12 +5,15 @@ from collections.abc import Iterator
 from flask import Blueprint, Response, request
 
 from pit_protocol.answers.jobs import LOG_ENDED, LOG_OFFSET, DiffStat, JobUsage, LogBatch
+from pit_protocol.arrays.numbers import job_name
 from pit_protocol.problem import Problem
-from pit_server.api.http.context import head, long_poll, number_argument, wait_argument
+from pit_server.api.http.context import head, job_argument, long_poll, number_argument, wait_argument
 from pit_server.api.http.guard import Role, allow, caller
+from pit_server.db.models import Job
 from pit_server.services.jobs import jobs
+from pit_server.services.jobs.arrays import elements
 from pit_server.services.jobs.records import delays, usage
-from pit_server.services.logs import log_merge, raw_log
+from pit_server.services.logs import array_log, log_merge, raw_log
 from pit_server.services.logs.log_text import LogText
 from pit_server.services.snapshots import code
 from pit_server.services.snapshots.sources import Sources
@@ -18,7 +21,7 @@ from pit_server.store.files import archive
 from pit_server.traffic import Traffic
 from pit_server.wakeups import job_topic
 
-blueprint = Blueprint("job_files", __name__, url_prefix="/jobs/<int:number>")
+blueprint = Blueprint("job_files", __name__, url_prefix="/jobs/<job:number>")
 
 
 @blueprint.get("/log")
@@ -36,7 +39,8 @@ def log(number: int) -> LogBatch:
         with head().database.read() as session:
             job = jobs.find(session, caller(), number)
             delay = delays.find_all(session, caller(), [job], head().delay_facts).get(number)
-            batch = log_merge.read(session, job, head().data, query, delay)
+            read = log_merge.read if job.array_size is None else array_log.read
+            batch = read(session, job, head().data, query, delay)
         return batch, bool(batch.lines or batch.unfinished) or batch.ended or batch.more
 
     return long_poll(job_topic(number), wait_argument(), look)
@@ -77,14 +81,14 @@ def show_usage(number: int) -> JobUsage:
 @blueprint.get("/code")
 @allow(Role.USER, traffic=Traffic.TRANSFER)
 def download_code(number: int) -> Response:
-    headers = {"Content-Disposition": f'attachment; filename="job-{number}-code.tar"'}
+    headers = {"Content-Disposition": f'attachment; filename="job-{job_name(number)}-code.tar"'}
     return Response(code.archive(_sources(), _code(number)), mimetype="application/x-tar", headers=headers)
 
 
 @blueprint.get("/diff")
 @allow(Role.USER, traffic=Traffic.TRANSFER)
 def diff(number: int) -> Response | DiffStat:
-    other = _code(int(number_argument("to", 0))) if "to" in request.args else None
+    other = _code(job_argument("to")) if "to" in request.args else None
     if request.args.get("stat") == "yes":
         return code.stat(_sources(), _code(number), other)
     binary = request.args.get("binary") != "no"
@@ -97,23 +101,29 @@ def download(number: int) -> Response:
     with head().database.read() as session:
         job = jobs.find(session, caller(), number)
         directory = head().data.attempt(job.id, job.attempt)
-        log, created_at = LogText(session, job, head().data), job.created_at
+        parts = [job.id, *elements.list_begun(session, job)]
     if not directory.is_dir():
         raise Problem(
             "no_directory",
-            f"job {number} has no directory",
-            f"`pit show {number}` says how far it came",
+            f"job {job_name(number)} has no directory",
+            f"`pit show {job_name(number)}` says how far it came",
             status=404,
         )
-    name = f"job-{number}"
+    name = f"job-{job_name(number)}"
     headers = {"Content-Disposition": f'attachment; filename="{name}.tar.gz"'}
 
-    def log_file() -> Iterator[bytes]:
+    database, data = head().database, head().data
+
+    def log_files() -> Iterator[bytes]:
         # Beside the directory, where no file of the job can have this name.
-        yield from archive.text_file(f"{name}.log", log.size(), log.lines(), created_at)
+        for part in parts:
+            with database.read() as session:
+                row = session.get_one(Job, part)
+                log, created_at = LogText(session, row, data), row.created_at
+            yield from archive.text_file(f"job-{job_name(part)}.log", log.size(), log.lines(), created_at)
 
     # An ended job's archive is the same each time, so a client that lost the connection gets the rest.
-    stream = archive.stream(directory, name, log_file())
+    stream = archive.stream(directory, name, log_files())
     pieces = archive.skip_bytes(stream, int(number_argument("offset", 0)))
     return Response(pieces, mimetype="application/gzip", headers=headers)
 

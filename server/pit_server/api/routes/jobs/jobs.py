@@ -5,21 +5,23 @@ import time
 from flask import Blueprint, request
 from sqlalchemy.exc import IntegrityError
 
-from pit_protocol.answers.jobs import JobList, JobRecord, JobRemoved, VariablesDiff
+from pit_protocol.answers.jobs import ElementList, JobList, JobRecord, JobRemoved, VariablesDiff
+from pit_protocol.arrays.numbers import array_of, job_name
 from pit_protocol.messages.submission import Submission
 from pit_protocol.states import JobState
 from pit_server.api.http.audited import audited, describe_values
 from pit_server.api.http.context import (
     given_properties,
     head,
+    job_argument,
     long_poll,
     message,
-    number_argument,
     wait_argument,
 )
 from pit_server.api.http.guard import Role, allow, caller
 from pit_server.services.files import removed, trash
 from pit_server.services.jobs import jobs, user_variables
+from pit_server.services.jobs.arrays import progress
 from pit_server.services.jobs.records import job_records
 from pit_server.services.jobs.submission import accept_submission, check_submission
 from pit_server.services.properties import read_all
@@ -61,7 +63,7 @@ def listing() -> JobList:
         return job_records.listing(session, caller(), request.args, head().delay_facts, head().data)
 
 
-@blueprint.get("/<int:number>")
+@blueprint.get("/<job:number>")
 @allow(Role.USER, traffic=Traffic.HELD)
 def show(number: int) -> JobRecord:
     known = request.args.get("delay")  # what the caller was told of; None: the end alone is news
@@ -82,52 +84,60 @@ def show(number: int) -> JobRecord:
     return _record(number)
 
 
-@blueprint.get("/<int:number>/variables")
+@blueprint.get("/<job:number>/elements")
+@allow(Role.USER)
+def list_elements(number: int) -> ElementList:
+    with head().database.read() as session:
+        job = jobs.find(session, caller(), number)
+        return progress.list_elements(session, job, failed=request.args.get("failed") == "yes")
+
+
+@blueprint.get("/<job:number>/variables")
 @allow(Role.USER)
 def compare_variables(number: int) -> VariablesDiff:
     with head().database.read() as session:
-        one = jobs.find(session, caller(), number)
-        other = jobs.find(session, caller(), int(number_argument("to", 0)))
+        one = jobs.find(session, caller(), array_of(number))
+        other = jobs.find(session, caller(), array_of(job_argument("to")))
         return user_variables.compare(head().settings.home, one, other)
 
 
-@blueprint.post("/<int:number>/stop")
+@blueprint.post("/<job:number>/stop")
 @allow(Role.USER)
 def stop(number: int) -> JobRecord:
-    with audited("stop", f"job:{number}") as session:
+    with audited("stop", f"job:{job_name(number)}") as session:
         jobs.stop(session, caller(), number, now=time.time())
     return _record(number)
 
 
-@blueprint.patch("/<int:number>")
+@blueprint.patch("/<job:number>")
 @allow(Role.USER)
 def change(number: int) -> JobRecord:
     values = read_all("job", jobs.PROPERTIES, given_properties())
-    with audited("set", f"job:{number}", describe_values(values)) as session:
+    with audited("set", f"job:{job_name(number)}", describe_values(values)) as session:
         jobs.set_properties(session, caller(), number, values, head().settings)
     return _record(number)
 
 
-@blueprint.delete("/<int:number>")
+@blueprint.delete("/<job:number>")
 @allow(Role.USER)
 def remove(number: int) -> JobRemoved:
-    with audited("remove", f"job:{number}") as session:
+    with audited("remove", f"job:{job_name(number)}") as session:
         row = removed.remove_job(session, caller(), number, now=time.time())
     return JobRemoved(number, trash.record(row, head().settings.trash_days))
 
 
-@blueprint.put("/<int:number>/groups/<group>")
+@blueprint.put("/<job:number>/groups/<group>")
 @allow(Role.USER)
 def share(number: int, group: str) -> JobRecord:
-    with audited("share with group", f"job:{number}", group) as session:
+    with audited("share with group", f"job:{job_name(number)}", group) as session:
         jobs.share(session, caller(), number, group)
     return _record(number)
 
 
-@blueprint.delete("/<int:number>/groups/<group>")
+@blueprint.delete("/<job:number>/groups/<group>")
 @allow(Role.USER)
 def unshare(number: int, group: str) -> JobRecord:
-    with audited("unshare from group", f"job:{number}", group) as session:
+    with audited("unshare from group", f"job:{job_name(number)}", group) as session:
         jobs.unshare(session, caller(), number, group)
     return _record(number)
 

@@ -13,7 +13,7 @@ from pit_server.services.nodes import staging
 from pit_server.services.nodes.staging import AttemptFiles
 from pit_server.traffic import Traffic
 
-blueprint = Blueprint("node_data", __name__, url_prefix="/node/attempts/<int:job>/<int:attempt>")
+blueprint = Blueprint("node_data", __name__, url_prefix="/node/attempts/<job:job>/<int:attempt>")
 MAX_TREE = 2**63 - 1  # the disk bounds it: the body is written as it comes
 MAX_GONE = 16 * 1024 * 1024
 

@@ -3,6 +3,9 @@
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+from pit_protocol.arrays.elements import parse_elements
+from pit_protocol.arrays.numbers import array_of
+from pit_protocol.job_options import JobOptions
 from pit_server.db.database import AnyRow
 
 
@@ -21,7 +24,7 @@ def variables(row: AnyRow, peers: Sequence[AnyRow], units: Sequence[str]) -> dic
         # Programs that ask for the user's name find no account of that uid on the node.
         "USER": row.user,
         "LOGNAME": row.user,
-        "JOB_NUMBER": str(row.job_id),
+        "JOB_NUMBER": str(array_of(row.job_id)),
         "ATTEMPT": str(row.attempt),
         "PIT_RESTART": str(row.attempt - 1),
         "MASTER_ADDR": peers[0].host,
@@ -33,6 +36,20 @@ def variables(row: AnyRow, peers: Sequence[AnyRow], units: Sequence[str]) -> dic
         "CUDA_VISIBLE_DEVICES": ",".join(units),
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
     }
+
+
+def of_element(index: int | None, options: JobOptions) -> dict[str, str]:
+    """What an element of an array is told about its place."""
+    elements = parse_elements(options.array, options.sweep)
+    if index is None or elements is None:
+        return {}
+    return {"PIT_ARRAY_INDEX": str(index), "PIT_ARRAY_SIZE": str(elements.size)}
+
+
+def swept(index: int | None, options: JobOptions) -> dict[str, str]:
+    """The variables of a sweep, for one element."""
+    elements = parse_elements(options.array, options.sweep)
+    return {} if index is None or elements is None else elements.values(index)
 
 
 def hostfile(peers: Sequence[AnyRow]) -> str:

@@ -7,6 +7,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from pit_protocol.arrays.numbers import job_name
 from pit_protocol.states import JobEvent, ProcessEvent, ProcessState
 from pit_server.db.database import Database, change_orders, note_event
 from pit_server.db.models import Allocation, Attempt, Node, Process
@@ -15,6 +16,7 @@ from pit_server.scheduler.passes import JobPlacement
 from pit_server.scheduler.placement import ProcessPlacement
 from pit_server.scheduler.plan import Plan
 from pit_server.services.jobs import lifecycle, requeue
+from pit_server.services.jobs.arrays.elements import NewElements
 from pit_server.services.jobs.processes.hostnames import choose_hostnames
 from pit_server.services.nodes.capacity import count_users, is_open
 from pit_server.settings import Settings
@@ -52,15 +54,17 @@ def _commit(
             node.id: node for node in session.execute(select(Node)).scalars() if is_open(node, users, now)
         }
         ports = _Ports(session)
+        elements = NewElements(session, [job.number for job in placements])
         for job in placements:
             if any(process.node_id not in online for process in job.processes):
                 continue
             try:
-                _place(session, job, online, ports, settings, now=now)
+                _place(session, job, online, ports, elements, settings, now=now)
             except (lifecycle.IllegalMove, lifecycle.StaleState) as error:
-                log.info("job %d was not placed: %s", job.number, error)
+                log.info("job %s was not placed: %s", job_name(job.number), error)
                 continue
             placed.append(job.number)
+        elements.finish()
         _check_still_open(session, session.info.get("nodes", ()), now=now)
     return placed
 
@@ -79,15 +83,19 @@ def _place(
     job: JobPlacement,
     online: dict[int, Node],
     ports: "_Ports",
+    elements: NewElements,
     settings: Settings,
     *,
     now: float,
 ) -> None:
     names = sorted({online[process.node_id].name for process in job.processes})
     port = ports.take(job.processes[0].node_id, job.number)
-    waiting = lifecycle.lock(session, job.number)
-    lifecycle.advance(session, waiting, JobEvent.PLACED, now=now, reason=f"on {', '.join(names)}")
-    number = waiting.attempt
+    reason = f"on {', '.join(names)}"
+    if elements.is_new(job.number):
+        number = elements.start(job.number, now=now, reason=reason).attempt
+    else:
+        waiting = lifecycle.lock(session, job.number)
+        number = lifecycle.advance(session, waiting, JobEvent.PLACED, now=now, reason=reason).attempt
     master = job.processes[0]
     hostnames = choose_hostnames(job.number, number, job.processes, online)
     attempt = Attempt(

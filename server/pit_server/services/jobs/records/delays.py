@@ -48,7 +48,9 @@ def find_all(
     """What delays these jobs, by number, in the words that the caller may read."""
     waiting, placed = [], []
     for row in rows:
-        if row.state in (JobState.PREPARING, JobState.WAITING):
+        # Elements of an array may wait while others run.
+        is_partly = row.array_size is not None and row.id in facts.reasons
+        if row.state in (JobState.PREPARING, JobState.WAITING) or is_partly:
             waiting.append(row.id)
         elif row.state in (JobState.STARTING, JobState.RUNNING, JobState.STOPPING):
             placed.append(row.id)

@@ -2,8 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import asdict
@@ -11,6 +10,7 @@ from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.orm import Session
 
 from pit_protocol.answers.jobs import (
+    ArrayProgress,
     JobEvent,
     JobList,
     JobProcess,
@@ -21,6 +21,7 @@ from pit_protocol.answers.jobs import (
     StoredOptions,
     Totals,
 )
+from pit_protocol.arrays.numbers import array_of
 from pit_protocol.job_options import SEARCHABLE
 from pit_protocol.problem import Problem
 from pit_protocol.states import JobState, Outcome, letters
@@ -30,6 +31,8 @@ from pit_server.db.models import Allocation, Attempt, Event, Group, Job, JobGrou
 from pit_server.scheduler.kinds import CPU, MEMORY, PORT
 from pit_server.services.incarnation import takeover
 from pit_server.services.jobs import time_limits
+from pit_server.services.jobs.arrays import progress
+from pit_server.services.jobs.arrays.elements import elements_of
 from pit_server.services.jobs.records import delays, listing_columns, usage
 from pit_server.services.jobs.records.delays import Delay, DelayFacts
 from pit_server.services.jobs.records.listing_columns import run_times
@@ -57,6 +60,8 @@ _SUMMARY = (
     Job.reason,
     Job.created_at,
     Job.since,
+    Job.array_size,
+    Job.array_index,
     User.name.label("user"),
 )
 
@@ -86,12 +91,13 @@ def status(
     used = usage.means(session, [row.id for row in done])
     used |= usage.means(session, [row.id for row in running], since=now - usage.RECENT_S)
     why = delays.find_all(session, caller, [*running, *waiting], facts)
+    arrays = _progress(session, [*running, *waiting, *done])
     unapproved, total = accounts.list_unapproved(session, limit) if caller.is_admin else ([], 0)
     return Status(
         revision=revision,
-        running=[_summary(row, why, used) for row in running],
-        waiting=[_summary(row, why) for row in waiting],
-        done=[_summary(row, why, used) for row in done],
+        running=[_summary(row, why, used, arrays) for row in running],
+        waiting=[_summary(row, why, used, arrays) for row in waiting],
+        done=[_summary(row, why, used, arrays) for row in done],
         totals=Totals(
             running=sum(totals[state] for state in LIVE),
             waiting=sum(totals[state] for state in QUEUED),
@@ -125,12 +131,16 @@ def listing(
     numbers = [row.id for row in rows]
     used, ran = usage.means(session, numbers), run_times(session, numbers, now=time.time())
     why = delays.find_all(session, caller, rows, facts)
-    return JobList([columns.row(_summary(row, why, used), row, ran.get(row.id), data) for row in rows], total)
+    arrays = _progress(session, rows)
+    summaries = [_summary(row, why, used, arrays) for row in rows]
+    return JobList(
+        [columns.row(summaries[i], row, ran.get(row.id), data) for i, row in enumerate(rows)], total
+    )
 
 
 def record(session: Session, caller: Caller, job: Job, result: str | None, facts: DelayFacts) -> JobRecord:
     """One job with everything that is known of it."""
-    summary, delay = summarize(session, caller, job.id, facts)
+    summary, delay = summarize(session, caller, job, facts)
     processes = session.execute(
         select(Process, Node.name, Attempt.number)
         .join(Node, Node.id == Process.node_id)
@@ -157,17 +167,19 @@ def record(session: Session, caller: Caller, job: Job, result: str | None, facts
         ],
         ends_at=time_limits.ends_at(job),
         delay=delay.mark if delay else "",
+        failed=progress.list_failed(session, job.id) if job.array_size else [],
+        sweep={} if job.array_index is None else elements_of(job.options).values(job.array_index),
     )
 
 
 def summarize(
-    session: Session, caller: Caller, number: int, facts: DelayFacts
+    session: Session, caller: Caller, job: Job, facts: DelayFacts
 ) -> tuple[JobSummary, Delay | None]:
     """One job as a row of a list, and what delays it."""
-    row = session.execute(select(*_SUMMARY).join(User, User.id == Job.user_id).where(Job.id == number)).one()
-    why = delays.find_all(session, caller, [row], facts)
-    used = usage.means(session, [] if row.state in QUEUED else [number])
-    return _summary(row, why, used), why.get(number)
+    user = session.execute(select(User.name).where(User.id == job.user_id)).scalar_one()
+    why = delays.find_all(session, caller, [job], facts)
+    used = usage.means(session, [] if job.state in QUEUED else [job.id])
+    return _summary(job, why, used, _progress(session, [job]), user), why.get(job.id)
 
 
 def _snapshot(job: Job) -> JobSnapshot:
@@ -186,15 +198,31 @@ def _group_names(session: Session, number: int) -> list[str]:
     return list(session.execute(query.order_by(Group.name)).scalars())
 
 
+def _progress(session: Session, rows: Iterable[AnyRow | Job]) -> dict[int, ArrayProgress]:
+    """How far those of the jobs have come that are arrays."""
+    arrays = {row.id: row for row in rows if row.array_size is not None}
+    counts = progress.count(session, arrays)
+    return {
+        number: progress.show(counts[number], row.array_size or 0, row.state)
+        for number, row in arrays.items()
+    }
+
+
 def _summary(
-    row: AnyRow, why: Mapping[int, Delay], used: Mapping[int, Means] = MappingProxyType({})
+    row: AnyRow | Job,
+    why: Mapping[int, Delay],
+    used: Mapping[int, Means],
+    arrays: Mapping[int, ArrayProgress],
+    user: str = "",
 ) -> JobSummary:
     delay = why.get(row.id)
     state, outcome = JobState(row.state), Outcome(row.outcome) if row.outcome else None
     return JobSummary(
-        number=row.id,
+        number=array_of(row.id),
+        index=row.array_index,
+        elements=arrays.get(row.id),
         title=row.title,
-        user=row.user,
+        user=user if isinstance(row, Job) else row.user,
         request=row.request,
         state=state,
         outcome=outcome,

@@ -31,7 +31,7 @@ class Facts:
 def explain(session: Session, caller: Caller, number: int, facts: Facts) -> tuple[Why, Search | None]:
     """The answer, and for a waiting job a search for what would start now, to be run without a session."""
     job = jobs.find(session, caller, number)
-    summary, _ = job_records.summarize(session, caller, number, facts.delays)
+    summary, _ = job_records.summarize(session, caller, job, facts.delays)
     is_mine = job.user_id == caller.user_id
     if job.state == JobState.WAITING:
         queued, reason = waiting.explain(session, caller, job, facts.last)

@@ -18,6 +18,7 @@ from pit_protocol.answers.why import (
     OtherJob,
     Queued,
 )
+from pit_protocol.arrays.numbers import array_of
 from pit_server.db.models import Job, User
 from pit_server.scheduler.explain import Explainer
 from pit_server.scheduler.order import Factors, Waiting
@@ -25,6 +26,7 @@ from pit_server.scheduler.reason import Reason
 from pit_server.services.jobs import time_limits
 from pit_server.services.jobs.records import delays
 from pit_server.services.nodes.aliases import KindNames
+from pit_server.services.scheduling import arrays
 from pit_server.services.scheduling.last_pass import LastPass, nodes_after
 from pit_server.services.scheduling.queue import default_needs
 from pit_server.services.scheduling.why import shortage
@@ -43,14 +45,15 @@ def explain(session: Session, caller: Caller, job: Job, last: LastPass) -> tuple
     """What the job waits for, who holds it, and who is ahead; and the reason in words."""
     if job.id not in last.reasons:
         return Queued(as_of=None), ""
-    as_of = last.plan.as_of.get(job.id, last.given.now)
-    waiting, reason = last.given.queue.get(job.id), last.reasons[job.id]
+    number = arrays.first_in(last.given.queue, job.id)
+    as_of = last.plan.as_of.get(number, last.given.now)
+    waiting, reason = last.given.queue.get(number), last.reasons[job.id]
     if waiting is None:  # something else than the scheduler holds it
         return Queued(as_of=as_of), _render(session, caller, reason)
     nodes = nodes_after(last)
     missing = shortage.find_missing(waiting.shape, nodes)
     holdings = shortage.find_holders(waiting.shape, missing, nodes)
-    ahead = list_ahead(job.id, last)
+    ahead = list_ahead(number, last)
     shown = {holding.job for holding in holdings[:MAX_NAMED]}
     names = _names(session, caller, shown.union(*(numbers[:MAX_NAMED] for numbers in ahead.values())))
     limited = _find_limited(session, shown)
@@ -61,8 +64,8 @@ def explain(session: Session, caller: Caller, job: Job, last: LastPass) -> tuple
         missing=missing,
         holders=[_holder(holding, names, limited) for holding in holdings[:MAX_NAMED]],
         more_holders=len({holding.job for holding in holdings} - shown),
-        place=sum(map(len, ahead.values())) + 1 if job.id in last.plan.factors else None,
-        length=sum(number in last.reasons for number in last.given.queue),
+        place=sum(map(len, ahead.values())) + 1 if number in last.plan.factors else None,
+        length=len({array_of(each) for each in last.given.queue if each in last.reasons}),
         ahead=[
             Ahead(factor, len(ahead[factor]), [names[number] for number in ahead[factor][:MAX_NAMED]])
             for factor in _FACTORS
@@ -74,7 +77,7 @@ def explain(session: Session, caller: Caller, job: Job, last: LastPass) -> tuple
 
 def search(session: Session, job: Job, last: LastPass, settings: Settings) -> Search | None:
     """A search for smaller requests that would start now, to be run without a session."""
-    waiting = last.given.queue.get(job.id)
+    waiting = last.given.queue.get(arrays.first_in(last.given.queue, job.id))
     if waiting is None or job.id not in last.reasons:
         return None
     resolve = partial(_resolve, kinds=KindNames(session).kinds(), defaults=default_needs(settings))
@@ -97,8 +100,11 @@ def list_ahead(number: int, last: LastPass) -> Mapping[str, list[int]]:
         for other, theirs in factors.items()
         if theirs < mine and other in queue and other in last.reasons
     )
+    seen = {array_of(number)}  # an array is ahead once, and not of its own elements
     for theirs in before:
-        ahead[_factor(theirs, queue[theirs.number], mine, queue[number])].append(theirs.number)
+        if theirs.arrival not in seen:
+            seen.add(theirs.arrival)
+            ahead[_factor(theirs, queue[theirs.number], mine, queue[number])].append(theirs.arrival)
     return ahead
 
 
@@ -106,7 +112,7 @@ def _factor(theirs: Factors, other: Waiting, mine: Factors, job: Waiting) -> str
     if theirs.priority != mine.priority:
         return PRIORITY
     # A user's own jobs are charged in the order of their arrival.
-    if other.user == job.user or theirs[:-1] == mine[:-1]:
+    if other.user == job.user or theirs[:-2] == mine[:-2]:
         return ARRIVAL
     return GROUP_USE if theirs.group_use != mine.group_use and other.group != job.group else USER_USE
 

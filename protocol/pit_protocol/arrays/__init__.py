@@ -1,0 +1,1 @@
+"""Arrays: many elements of one job, and how they are numbered and described."""
