@@ -16,7 +16,16 @@ from pit_server.settings import Settings
 from tests.head.jobs.test_lifecycle import held, illegal_moves
 from tests.head.jobs.test_requeue import due, fault
 from tests.head.nodes.test_node_watch import Clock
-from tests.support.clusters.head import ONE_DATABASE, Person, Worker, a_submission, ended, prepare, running
+from tests.support.clusters.head import (
+    ONE_DATABASE,
+    Person,
+    Worker,
+    a_chunk,
+    a_submission,
+    ended,
+    prepare,
+    running,
+)
 
 SILENCE_S = 1200 + 10 + 5  # plus grace period and margin
 
@@ -50,7 +59,9 @@ def test_a_job_runs_again_after_its_exit_code(
     first, second = a_node("n0"), a_node("n1")
     number = a_placed_job(with_tree=True, retry=1, retry_on=[75])
     (head.data.attempt(number, 1) / "keep" / "checkpoint").write_text("7")
-    fail(first)
+    (process,) = first.orders()
+    first.beat(running(process), chunks=[a_chunk(process, b"of the first\n")])
+    first.beat(ended(process, 75, log_size=13))
     assert held(head) == []
     again(head, number)
     (order,) = second.beat().orders  # not on the node that just failed it
@@ -62,6 +73,8 @@ def test_a_job_runs_again_after_its_exit_code(
     marker = lines.index("-------------------- try 2 --------------------")
     assert lines[marker - 1] == "requeued: worker 0 ended with exit code 75 on n0"
     assert "worker 0 started on n0" in lines[:marker]
+    of_process = [line["text"] for line in anna.log(number, process="0")["lines"]]
+    assert of_process == ["of the first", *lines[marker - 1 : marker + 1]]
     second.beat(Report(order.process, 2, ProcessState.RUNNING))
     second.beat(Report(order.process, 2, ProcessState.ENDED, exit_code=75))
     job = anna.job(number)

@@ -66,10 +66,11 @@ class Merged(NamedTuple):
 
 def read(session: Session, job: Job, data: DataRoot, query: Query, delay: Delay | None = None) -> LogBatch:
     """Read the next batch of lines after the query's cursor, and what delays the job if that is new."""
-    processes = list_processes(session, job, only_current=bool(query.process))
+    processes = list_processes(session, job)
     sources = list_sources(job, data, processes, query.process)
     place = start(sources, query)
-    events = [] if query.process else list_events(session, job, data, processes, place.event_id)
+    only_attempts = bool(query.process)
+    events = list_events(session, job, data, processes, place.event_id, only_attempts=only_attempts)
     merged = merge(sources, events, place, query)
     event_id = max((line.end for line in merged.lines if line.key == HEAD), default=place.event_id)
     return answer(job, merged, event_id, query, delay)
@@ -202,11 +203,19 @@ def _whole_characters(data: bytes) -> str:
 
 
 def list_events(
-    session: Session, job: Job, data: DataRoot, processes: dict[int, PlacedProcess], after: int
+    session: Session,
+    job: Job,
+    data: DataRoot,
+    processes: dict[int, PlacedProcess],
+    after: int,
+    *,
+    only_attempts: bool = False,
 ) -> list[MergedLine]:
-    events = session.execute(
-        select(Event).where(Event.job_id == job.id, Event.id > after).order_by(Event.id)
-    ).scalars()
+    """The lines of the head; `only_attempts`: only those between two attempts."""
+    query = select(Event).where(Event.job_id == job.id, Event.id > after).order_by(Event.id)
+    if only_attempts:
+        query = query.where(Event.event == JobEvent.REQUEUED)
+    events = session.execute(query).scalars()
     streams = {
         key: process_log(data, job.id, attempt, process.group_index, process.process_index)
         for key, (process, _, attempt) in processes.items()
