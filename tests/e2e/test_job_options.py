@@ -32,6 +32,14 @@ def test_a_comment_stays_with_its_job_and_finds_it(cluster: Cluster) -> None:
     assert [job["number"] for job in found["jobs"]] == [number, again]
 
 
+def test_a_job_ends_when_its_time_is_over(cluster: Cluster) -> None:
+    # Whatever exit code it gives, it has not finished.
+    command = "trap 'exit 0' TERM; while :; do sleep 0.05; done"
+    number = int(cluster.json("run", "slow", "-d", command, "--time", "1s")["number"])
+    assert cluster.wait(number)["outcome"] == "timed out"
+    assert cluster.record(number)["reason"] == "its time limit of 1s is over"
+
+
 def test_a_comment_that_is_too_long_is_refused_by_its_option(cluster: Cluster) -> None:
     refused = cluster.pit("run", "long", "-d", "true", "--comment", "x" * 1001)
     assert refused.code == 2

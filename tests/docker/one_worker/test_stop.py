@@ -2,6 +2,7 @@
 
 import pytest
 
+from pit_protocol.messages.beat import Order, OrderAction, TimeLimit
 from pit_protocol.states import KilledBy
 from tests.docker.conftest import Containers
 from tests.support.stubs.worker_head import StubHead
@@ -17,6 +18,20 @@ def test_a_trap_has_its_grace_and_gets_the_signal_once(
     end = eventually(lambda: head.end(1))
     assert head.log(1).count("told") == 1
     assert (end.exit_code, end.killed_by) == (3, KilledBy.JOB)
+
+
+def test_a_time_limit_warns_who_handles_the_signal_and_ends_the_process(
+    head: StubHead, containers: Containers, eventually: Eventually
+):
+    child = 'trap "echo warned" USR1; trap "echo saved; exit" TERM; echo ready; while :; do sleep 0.05; done'
+    containers.run(1, f"sh -c '{child}'; true")
+    eventually(lambda: head.log(1) == "ready\n")
+    head.order(Order(1, 1, OrderAction.RUN, time=TimeLimit(3600.0, "USR1", 3600.0)))
+    eventually(lambda: head.log(1).endswith("warned\n"))
+    head.order(Order(1, 1, OrderAction.RUN, time=TimeLimit(0.1)))
+    end = eventually(lambda: head.end(1))
+    assert (end.killed_by, end.reason) == (KilledBy.TIME, "its time limit of 1s is over")
+    assert head.log(1).count("saved\n") == 1
 
 
 @pytest.mark.threat("F36")

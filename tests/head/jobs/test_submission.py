@@ -68,9 +68,7 @@ def test_a_user_may_have_so_many_jobs_that_have_not_started(
     person.ok(person.post("/jobs", json=key))
     answer = person.post("/jobs", json=a_submission())
     assert (answer.status_code, answer.json["code"]) == (429, "too_many_jobs")
-    assert (
-        answer.json["message"] == "user anna has 2 jobs that have not started, and may have 2 (max_waiting)"
-    )
+    assert answer.json["message"] == "user anna has 2 waiting jobs, and may have 2 (max_waiting)"
     assert person.post("/jobs", json=key).status_code == 200  # it has been accepted before
     assert Person(few, "berta", a_user("berta").token).submit()
     person.ok(person.stop(first))

@@ -167,7 +167,7 @@ def test_a_group_has_a_limit_of_waiting_jobs(
     root.ok(root.patch("/groups/students", max_waiting="1"))
     anna.submit()
     answer = anna.post("/jobs", json=a_submission())
-    message = "group students has 1 jobs that have not started, and may have 1 (max_waiting)"
+    message = "group students has 1 waiting job, and may have 1 (max_waiting)"
     assert (answer.status_code, answer.json["message"]) == (429, message)
 
 

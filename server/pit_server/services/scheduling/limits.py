@@ -142,7 +142,8 @@ def _why_over(account: Account, left: Left, gpus: int, gpu_s: float) -> str:
         return ""
     if left.jobs < 1:
         most = account.most(RUNNING)
-        return f"{account} may run {most:g} jobs at once ({RUNNING}); it starts when one of them has ended"
+        after = "it starts when that has ended" if most == 1 else "it starts when one of them has ended"
+        return f"{account} may run {most:g} job{'s' * (most != 1)} at once ({RUNNING}); {after}"
     if gpus > left.gpus:
         most = account.most(GPUS)
         has = f"has {most - left.gpus:g}, and it needs {gpus}"

@@ -181,7 +181,8 @@ def check_waiting(session: Session, accounts: Sequence[Account]) -> None:
         if found >= most:
             raise Problem(
                 "too_many_jobs",
-                f"{account} has {found:,} jobs that have not started, and may have {int(most):,} ({WAITING})",
+                f"{account} has {found:,} waiting job{'s' * (found != 1)}, "
+                f"and may have {int(most):,} ({WAITING})",
                 "submit again when some have started, or `pit stop` some",
                 status=429,
             )
