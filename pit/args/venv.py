@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from pit.text_files import read_text
-from pit_protocol.job_options import check_venv
+from pit_protocol.messages.submission import check_venv
 from pit_protocol.problem import Problem
 
 PITENV = ".pitenv"

@@ -5,7 +5,6 @@ them, the head checks and stores them, `pit show`, `pit diff` and the reference 
 an option, add a field here.
 """
 
-import re
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -381,25 +380,5 @@ def check_time(options: JobOptions) -> None:
             f"--signal {options.signal} is {render_duration(before_s)} before the end, "
             f"and the job runs for {options.time} at most",
             "write a shorter time after @, or a longer --time",
-            status=422,
-        )
-
-
-def check_venv(file: str | None, python: str | None) -> None:
-    """Refuse a Python environment that no node could build."""
-    if python is not None and not re.fullmatch(r"3\.[0-9]{1,2}(\.[0-9]{1,2})?", python):
-        raise Problem("bad_python", f"{python!r} is not a version of Python such as 3.12", status=422)
-    if python is not None and file is None:
-        raise Problem(
-            "bad_python",
-            "a version of Python needs a file with requirements",
-            "`--venv` finds it",
-            status=422,
-        )
-    if file is not None and (file.startswith(("/", "-")) or ".." in file.split("/")):
-        raise Problem(
-            "bad_venv",
-            f"{file!r} is not a path in the project",
-            "name it from the project's root",
             status=422,
         )

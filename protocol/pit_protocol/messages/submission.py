@@ -1,10 +1,12 @@
 """What a client sends to start a job: an offer, the objects that the head is missing, the submission."""
 
+import re
 from typing import Annotated
 
 from msgspec import field
 
 from pit_protocol.job_options import JobOptions
+from pit_protocol.problem import Problem
 from pit_protocol.wire import SECRET, Int, Message
 
 MAX_TITLE = 200
@@ -68,3 +70,23 @@ class MissingObjects(Message, frozen=True):
         LfsFile, ...
     ] = ()  # question: used by the tree; answer: neither on the head nor at the remote
     remote: str | None = None  # where the head may fetch LFS files
+
+
+def check_venv(file: str | None, python: str | None) -> None:
+    """Refuse a Python environment that no node could build."""
+    if python is not None and not re.fullmatch(r"3\.[0-9]{1,2}(\.[0-9]{1,2})?", python):
+        raise Problem("bad_python", f"{python!r} is not a version of Python such as 3.12", status=422)
+    if python is not None and file is None:
+        raise Problem(
+            "bad_python",
+            "a version of Python needs a file with requirements",
+            "`--venv` finds it",
+            status=422,
+        )
+    if file is not None and (file.startswith(("/", "-")) or ".." in file.split("/")):
+        raise Problem(
+            "bad_venv",
+            f"{file!r} is not a path in the project",
+            "name it from the project's root",
+            status=422,
+        )

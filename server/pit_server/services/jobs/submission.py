@@ -14,7 +14,7 @@ from pit_protocol import job_options
 from pit_protocol.arrays.elements import check_names, parse_elements
 from pit_protocol.arrays.numbers import array_of, job_name
 from pit_protocol.job_options import ANY, DOCKER, OPTIONS, JobOptions
-from pit_protocol.messages.submission import MAX_TITLE, Submission
+from pit_protocol.messages.submission import MAX_TITLE, Submission, check_venv
 from pit_protocol.problem import Problem
 from pit_protocol.states import JobEvent, JobState
 from pit_protocol.variables import check_job_variables
@@ -130,7 +130,7 @@ def _check_options(options: JobOptions, settings: Settings) -> None:
             check_text(name, value, option.most)
     job_options.check_placement(options)
     job_options.check_retry(options, settings.max_retries)
-    job_options.check_venv(options.venv, options.python)
+    check_venv(options.venv, options.python)
     dependencies.check(options.after, settings.max_dependencies)
     if options.image is not None:
         images.check(options.image, settings)
