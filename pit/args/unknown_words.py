@@ -135,9 +135,10 @@ def unknown_option(error: click.NoSuchOption) -> UsageProblem:
     if hint := _FOREIGN_OPTIONS.get(context.command.name or "", {}).get(name.lstrip("-")):
         return UsageProblem(message, hint, context)
     names = sorted(option for param in context.command.params for option in _options(param))
-    close = difflib.get_close_matches(name, [option for option in names if option.startswith("--")], n=2)
-    if close:
-        return UsageProblem(message, f"did you mean {_alternatives(close)}?", context)
+    # Without the dashes, which all have in common.
+    words = [option.removeprefix("--") for option in names if option.startswith("--")]
+    if close := difflib.get_close_matches(name.lstrip("-"), words, n=2):
+        return UsageProblem(message, f"did you mean {_alternatives(f'--{word}' for word in close)}?", context)
     return UsageProblem(message, f"it has {', '.join(names)}", context)
 
 

@@ -49,7 +49,14 @@ class Answer(_Shown, frozen=True):
 
 def to_json(value: Any) -> Any:
     """The plain form of a message: dicts, lists and scalars."""
-    return msgspec.json.decode(msgspec.json.encode(value))  # `to_builtins` would keep tuples
+    return _with_lists(msgspec.to_builtins(value))
+
+
+def _with_lists(value: Any) -> Any:
+    """JSON has no tuples."""
+    if isinstance(value, dict):
+        return {name: _with_lists(item) for name, item in value.items()}
+    return [_with_lists(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def from_json(kind: type[T], body: Any) -> T:

@@ -77,7 +77,7 @@ MISTAKES: dict[str, dict[str, tuple[int, str]]] = {
         "run x --cpus-per-task 4": (2, "cores are part of the request: pit run TITLE '[4:cpu]'"),
         "run x --follow": (2, "-l follows the log"),
         "run x --name y": (2, "the title is the first argument: pit run TITLE"),
-        "run x --direkt true": (2, "did you mean --direct or --quiet?"),
+        "run x --direkt true": (2, "did you mean --direct?"),
         "run x -c 99": (1, "`pit status` lists jobs"),
         "run x -c abc": (2, "`pit status` lists jobs with their numbers; `last` is your latest job"),
         "run x --after 99": (1, "a job waits for jobs that were submitted before it, not for itself or"),
