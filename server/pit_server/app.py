@@ -24,6 +24,7 @@ from pit_server.background.code_gc import CodeGc
 from pit_server.background.data_gc import DataGc
 from pit_server.background.disk_watch import DiskWatch
 from pit_server.background.estimating import Estimating
+from pit_server.background.job_space import JobSpace
 from pit_server.background.node_watch import NodeWatch
 from pit_server.background.preparing import Preparing
 from pit_server.background.purge import Purge
@@ -52,6 +53,7 @@ from pit_server.wakeups import (
     DATA_GC,
     DISK_WATCH,
     ESTIMATING,
+    JOB_SPACE,
     NODE_WATCH,
     PREPARER,
     PURGE,
@@ -131,6 +133,7 @@ def create_head(settings: Settings, generation: int | None = None) -> Head:
         auth=_authentication(settings, database),
         cluster=cluster_id,
         quotas=Quotas(settings),
+        job_space=JobSpace(database, data, settings),
         request_limits=RequestLimits(settings),
         callers=Callers(database),
         clock=RetentionClock(data.clock, settings.clock_grace_days),
@@ -165,6 +168,7 @@ def start_background(head: Head) -> None:
     loop.start("data-gc", head.wakeups, DATA_GC, data_gc)
     disk_watch = DiskWatch(head.database, head.data, head.quotas, head.settings)
     loop.start("disk-watch", head.wakeups, DISK_WATCH, disk_watch)
+    loop.start("job-space", head.wakeups, JOB_SPACE, head.job_space)
     loop.start("clock", head.wakeups, CLOCK, ClockWatch(head.clock))
     loop.start("purge", head.wakeups, PURGE, Purge(head.database, head.data))
 

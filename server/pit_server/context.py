@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from pit_protocol.system.retention_clock import RetentionClock
 from pit_server.background.estimating import Estimating
+from pit_server.background.job_space import JobSpace
 from pit_server.background.node_watch import NodeWatch
 from pit_server.background.scheduling import Scheduling
 from pit_server.db.database import Database
@@ -29,6 +30,7 @@ class Head:
     auth: Authentication
     cluster: str  # the cluster's id
     quotas: Quotas
+    job_space: JobSpace
     request_limits: RequestLimits
     callers: Callers
     clock: RetentionClock  # for the age of data that may be deleted

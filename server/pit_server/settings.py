@@ -54,6 +54,7 @@ BOUNDS = {
     "job_days": (0, 100_000),
     "trash_entries": (0, 1 << 40),
     "history_jobs": (0, 1 << 40),
+    "user_jobs_gib": (0, 1 << 22),
     "audit_days": (0, 100_000),
     "audit_rows": (0, 1 << 40),
     "trash_days": (0, 100_000),
@@ -155,6 +156,7 @@ class Settings:
     job_days: int = 0  # after which an ended job's directory goes to the trash; 0: never
     trash_days: int = 30  # after which what is in the trash is deleted; 0: never
     trash_entries: int = 10_000  # of a home or a group in the trash; of more, the oldest are deleted; 0: all
+    user_jobs_gib: int = 0  # that the directories of a user's jobs may use together; 0: no limit
     history_jobs: int = 100_000  # ended jobs of a user; of more, the oldest go to the trash; 0: all
     audit_days: int = 730  # after which rows of the audit are deleted; 0: never
     audit_rows: int = 10_000_000  # of more, the oldest are deleted; 0: none

@@ -15,6 +15,7 @@ ESTIMATING = "estimating"  # the scheduler has made reservations, or has started
 PREPARER = "preparer"  # there is a job to prepare
 NODE_WATCH = "node_watch"  # a node's lease changed
 DATA_GC = "data_gc"  # never notified: runs once a day
+JOB_SPACE = "job_space"  # never notified: measures every few minutes
 DISK_WATCH = "disk_watch"  # never notified: looks every few seconds
 PURGE = "purge"  # something was deleted for good, and its files are to go
 CLOCK = "clock"  # never notified: runs once an hour

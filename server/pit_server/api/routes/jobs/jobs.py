@@ -39,6 +39,7 @@ blueprint = Blueprint("jobs", __name__, url_prefix="/jobs")
 def submit() -> tuple[JobRecord, int]:
     submission = message(Submission)
     head().quotas.require_disk_space()
+    head().job_space.require(caller().user_id or 0)
     wanted = check_submission(submission, head().settings)
     origin = _origin(submission)
 
