@@ -81,7 +81,7 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
     for field in fields(Settings):
         if field.name == "home":
             continue
-        text = CHOICES[field.name][-1] if field.name in CHOICES else "77" if "lost" in field.name else "7"
+        text = CHOICES[field.name][-1] if field.name in CHOICES else "77" if "lost" in field.name else "9"
         text = {"share_weights": "gpu=7", "default_time": "7h", "max_time": "7h"}.get(field.name, text)
         settings = load(tmp_path, {f"PIT_HEAD_{field.name.upper()}": text})
         assert str(getattr(settings, field.name)) in (text, f"{text}.0")
