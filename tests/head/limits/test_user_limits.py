@@ -55,6 +55,19 @@ def test_jobs_over_the_limit_of_running_ones_wait_and_start_when_one_ends(
     assert states(anna, numbers[2]) == ["starting"]
 
 
+def test_the_elements_of_an_array_run_one_after_another_under_a_limit_of_one(
+    head: Head, node: Worker, anna: Person, root: Person
+) -> None:
+    root.ok(root.patch("/users/anna", max_running="1"))
+    (number,) = a_queue(head, anna, "[]", array="0-2")
+    for _ in range(3):
+        settle(head)
+        (process,) = node.orders()
+        node.beat(running(process))
+        node.beat(ended(process))
+    assert anna.job(number)["outcome"] == "succeeded"
+
+
 def test_gpus_at_once_are_counted_over_the_members_of_a_group(
     head: Head,
     node: Worker,

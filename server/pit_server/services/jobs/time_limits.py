@@ -65,8 +65,8 @@ def in_order(row: AnyRow, *, now: float) -> tuple[TimeLimit | None, float | None
 
 
 def ends_at(job: Job) -> float | None:
-    """When a running job ends by its time limit."""
-    seconds = limit_s(job.options)
+    """When a running job ends by its time limit; of an array, each element has its own time."""
+    seconds = None if job.array_size is not None else limit_s(job.options)
     is_running = job.state == JobState.RUNNING and job.array_size is None  # elements run, not arrays
     return job.since + seconds if seconds is not None and is_running else None
 
