@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from enum import StrEnum
 
+from pit_protocol.arrays.numbers import job_name
 from pit_protocol.problem import Problem
 from pit_protocol.states import Outcome
 from pit_protocol.wire import Int, Message
@@ -36,7 +37,7 @@ def check_dependencies(dependencies: Iterable[Dependency]) -> None:
         if each.job in seen:
             both = f" with {seen[each.job]} and {each.when}" if seen[each.job] != each.when else ""
             raise Problem(
-                "bad_after", f"--after names job {each.job} twice{both}", "name it once", status=422
+                "bad_after", f"--after names job {job_name(each.job)} twice{both}", "name it once", status=422
             )
         seen[each.job] = each.when
 
@@ -45,7 +46,7 @@ def render_dependencies(dependencies: Iterable[Dependency]) -> str:
     """As on the command line: `12,13:any 14`."""
     jobs: defaultdict[When, list[str]] = defaultdict(list)
     for each in dependencies:
-        jobs[each.when].append(str(each.job))
+        jobs[each.when].append(job_name(each.job))
     return " ".join(
         ",".join(numbers) + ("" if when is When.OK else f":{when}") for when, numbers in jobs.items()
     )

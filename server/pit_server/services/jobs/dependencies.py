@@ -31,7 +31,7 @@ NEEDS_KEEP = exists(
         Dependency.job_id == Job.id, Dependency.needs_id == Job.options["continues"].as_integer()
     )
 )
-AT_ONCE = 200  # jobs in one transaction, so that it is short
+AT_ONCE = 50  # jobs in one transaction, so that it is short
 
 
 def check(wanted: Sequence[Wanted], most: int) -> None:
@@ -131,7 +131,9 @@ def _resolve(session: Session, number: int, *, now: float) -> bool:
 
 
 def _why_unmet(row: Dependency) -> str:
-    return f"job {row.needs_id} {_how(row.outcome)}, and this job needed it to {When(row.when).verb}"
+    return (
+        f"job {job_name(row.needs_id)} {_how(row.outcome)}, and this job needed it to {When(row.when).verb}"
+    )
 
 
 def _how(outcome: str | None) -> str:
