@@ -58,9 +58,7 @@ def count_gpus(request: Request) -> int:
 def read_used(session: Session, accounts: Collection[Account], *, now: float) -> Used:
     """What the users of these accounts have."""
     users = {user for account in accounts for user in account.users}
-    # Of an array, its elements count.
-    is_placed = Job.state.in_(PLACED) & Job.array_size.is_(None)
-    jobs = select(Job.user_id, func.count()).where(is_placed, Job.user_id.in_(users))
+    jobs = select(Job.user_id, func.count()).where(Job.state.in_(PLACED), Job.user_id.in_(users))
     jobs = jobs.where(Job.array_size.is_(None))  # of an array, its elements count
     gpus = _of_units(select(Job.user_id, func.count())).where(Allocation.released_at.is_(None))
     timed = {user for account in accounts if account.most(GPU_HOURS) < inf for user in account.users}
