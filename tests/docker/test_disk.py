@@ -1,4 +1,4 @@
-"""What a container writes outside its job's directory counts, too."""
+"""What a container uses of disk, wherever it writes, and of cores and memory."""
 
 import re
 import uuid
@@ -38,3 +38,19 @@ def test_a_container_that_fills_the_disk_is_ended(
         # It may be measured while it grows.
         assert re.fullmatch(r"it uses [5-8] MiB of disk, and may use 5 MiB", end.reason), place
     eventually(lambda: containers.left() == [])
+
+
+def test_cores_and_memory_of_a_container_are_measured(
+    head: StubHead, containers: Containers, eventually: Eventually
+):
+    containers.start(PIT_GPU_SPEEDUP="50")
+    containers.run(1, "while :; do :; done")
+    found = []
+
+    def is_busy() -> bool:
+        found.extend(report.usage for report in list(head.reports.values()) if report.usage)
+        return any((usage.cpu_percent or 0) > 5 and (usage.memory_mib or 0) > 0.1 for usage in found)
+
+    assert eventually(is_busy)
+    head.stop(1)
+    eventually(lambda: head.end(1))

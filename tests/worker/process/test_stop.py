@@ -146,3 +146,12 @@ def test_a_process_whose_first_thread_ended_is_killed_with_the_others(
     head.stop(1)
     eventually(lambda: head.end(1))
     assert (stat := read_stat(pid)) is None or stat.has_ended
+
+
+def test_a_stalled_process_shows_where_it_hangs_before_it_is_stopped(head: StubHead, eventually: Eventually):
+    python = "import time; print('ready', flush=True); time.sleep(1000)"
+    head.run(1, f'python3 -c "{python}"')
+    eventually(lambda: head.log(1) == "ready\n")
+    head.stop(1, killed_by=KilledBy.STALL)
+    assert eventually(lambda: head.end(1)).killed_by is KilledBy.STALL
+    assert "pit: where Python program " in head.log(1)
