@@ -6,7 +6,7 @@ from pit.ui.plural import plural
 from pit.ui.render import records, snapshot_pairs
 from pit.ui.sanitize import sanitize, sanitize_lines
 from pit.ui.tables import Column, Section, more_line
-from pit.ui.times import local_time, short_age
+from pit.ui.times import local_time, short_age, start_text
 from pit.views.arrays import progress_text
 from pit_protocol.answers.jobs import JobEvent, JobRecord, JobSnapshot
 from pit_protocol.job_options import OPTIONS
@@ -34,6 +34,7 @@ def job_text(job: JobRecord, now: float, width: int | None = None) -> str:
         ("User", f"{sanitize(job.user)}, shared with {groups}" if groups else sanitize(job.user)),
         ("State", f"{state} since {local_time(job.since)} ({short_age(now - job.since)} ago)"),
         ("Reason", sanitize(job.reason or "")),
+        ("Starts", start_text(job.starts, now).removeprefix("starts ") if job.starts else ""),
         ("Elements", progress_text(job.elements) if job.elements else ""),
         ("Values", sanitize(" ".join(f"{name}={value}" for name, value in job.sweep.items()))),
         ("Created", local_time(job.created_at)),

@@ -42,7 +42,7 @@ class Estimating:
             return self._next_at - begun
         self._next_at = begun + LEAST_S
         self._store_waits()
-        self._estimate(begun + self._budget_s)
+        self._estimate()
         if begun >= self._measure_at:
             self._measure_at = begun + MEASURE_S
             with self._database.read() as session:
@@ -57,14 +57,19 @@ class Estimating:
                 for number, reason in found:
                     wait_reasons.store(session, number, reason)
 
-    def _estimate(self, over_at: float) -> None:
+    def _begin(self) -> Callable[[], bool]:
+        """Begin a plan; returns whether its time is over."""
+        over_at = self._clock() + self._budget_s
+        return lambda: self._clock() >= over_at
+
+    def _estimate(self) -> None:
         last = self._scheduling.last
         if not last.plan.reservations:
             self.ranges, self._stored = {}, set()
             return
         with self._database.read() as session:
             estimator = starts.prepare(session, last)
-        self.ranges = estimator.estimate(lambda: self._clock() >= over_at)
+        self.ranges = estimator.estimate(self._begin)
         new = self.ranges.keys() - self._stored
         if new:
             with self._database.write() as session:

@@ -28,7 +28,7 @@ _VARYING = (
     (r"\b\d+(s|m|h)\b", "AGE"),
     (r"\d+ cores?, \d+ GiB, (no GPUs|[^,]+ GPUs?), slots: \d+ of \d+ free", "MACHINE"),
     (r"\b(as node|placed on|started on) \S+", r"\1 NODE"),
-    (r"\b(job|Job number:) +\d+\b", r"\1 N"),
+    (r"\b([Jj]ob|Job number:|pit log|pit rerun) +\d+\b", r"\1 N"),
     (r"^ *\d+ (?=[A-Z]{3} )", "N "),  # a row of `pit status`
     (r" +", " "),
 )

@@ -40,10 +40,13 @@ class Estimator:
     last: LastPass
     jobs: Mapping[int, Kin]
 
-    def estimate(self, is_over: Callable[[], bool]) -> dict[int, StartRange]:
-        """When the jobs start; a job that there was no time for has the time of its reservation."""
+    def estimate(self, begin: Callable[[], Callable[[], bool]]) -> dict[int, StartRange]:
+        """When the jobs start; a job that there was no time for has the time of its reservation.
+
+        `begin` is called before each of two plans and says when its time is over.
+        """
         now = self.last.given.now
-        early, late = self._starts(EARLY, is_over), self._starts(LATE, is_over)
+        early, late = self._starts(EARLY, begin()), self._starts(LATE, begin())
         ranges = {}
         for number, reserved in self.last.plan.reservations.items():
             first, last = early.get(number, reserved.start), late.get(number, reserved.start)
