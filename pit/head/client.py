@@ -202,7 +202,7 @@ class Head(HeadSession):
         return self.ask(ElementList, "GET", f"/jobs/{job_name(number)}/elements", params=params)
 
     def why(self, number: int) -> Why:
-        return self.ask(Why, "GET", f"/jobs/{number}/why")
+        return self.ask(Why, "GET", f"/jobs/{job_name(number)}/why")
 
     def stop(self, number: int) -> JobRecord:
         return self.ask(JobRecord, "POST", f"/jobs/{job_name(number)}/stop")

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from pit.ui.plural import plural
 from pit.ui.sanitize import sanitize, sanitize_log
 from pit.ui.times import clock_time, short_age, start_text
-from pit_protocol.answers.jobs import JobSummary
+from pit.views.arrays import progress_text
+from pit_protocol.answers.jobs import ArrayProgress, JobSummary
 from pit_protocol.answers.why import (
     ARRIVAL,
     GROUP_USE,
@@ -60,7 +61,9 @@ def why_text(why: Why, now: float, width: int | None) -> str:
 def _sentences(why: Why, now: float) -> Iterator[str]:
     job = why.job
     name = f'Job {job.name} "{sanitize(job.title)}"' + ("" if why.is_mine else f" of {sanitize(job.user)}")
-    if why.queued is not None:
+    if why.story is not None and job.elements is not None and job.state != JobState.PREPARING:
+        yield from _of_array(name, why, job.elements, now)
+    elif why.queued is not None:
         yield from _of_waiting(name, why, why.queued, now)
     elif why.story is not None and job.state == JobState.ENDED:
         yield from _of_ended(name, why, why.story, now)
@@ -71,6 +74,30 @@ def _sentences(why: Why, now: float) -> Iterator[str]:
 def _of_waiting(name: str, why: Why, queued: Queued, now: float) -> Iterator[str]:
     reason = _clause(sanitize(why.job.reason)) or "the scheduler has not considered it yet"
     yield f"{name} has waited for {short_age(now - why.job.since)}: {reason}."
+    yield from _details(why, queued, now)
+
+
+def _of_array(name: str, why: Why, elements: ArrayProgress, now: float) -> Iterator[str]:
+    """An array that has begun: how far it is, what its next element waits for, what failed."""
+    job, age = why.job, short_age(now - why.job.since)
+    if job.state == JobState.ENDED:
+        verb = _ENDED.get(Outcome(job.outcome or Outcome.FAILED), sanitize(job.outcome or "ended"))
+        reason = f": {sanitize(job.reason)}" if job.reason else ""
+        yield f"{name} {verb} {age} ago{reason}."
+    else:
+        yield f"{name} has been {sanitize(job.state)} for {age}: {progress_text(elements)}."
+    if why.queued is not None:
+        yield f"Its next element waits: {_clause(sanitize(why.queued.reason))}."
+        yield from _details(why, why.queued, now)
+    for element in why.failed:
+        yield f"Element {job.number}.{element.index} {sanitize(element.outcome)}: {sanitize(element.reason)}."
+    if why.failed:
+        yield f"`pit why {job.number}.{why.failed[0].index}` explains one."
+    if why.failed and job.state == JobState.ENDED:
+        yield f"`pit rerun {job.number} --failed` runs them again."
+
+
+def _details(why: Why, queued: Queued, now: float) -> Iterator[str]:
     if queued.as_of is not None and now - queued.as_of > STALE_S:
         age = short_age(now - queued.as_of)
         yield f"The scheduler found this {age} ago and has not reached the job since."

@@ -2,7 +2,7 @@
 
 from msgspec import field
 
-from pit_protocol.answers.jobs import JobSummary
+from pit_protocol.answers.jobs import FailedElement, JobSummary
 from pit_protocol.wire import Answer, Float, Int
 
 # By which factor a job comes first, in the order in which they count.
@@ -63,6 +63,7 @@ class Queued(Answer, frozen=True):
     """What a waiting job waits for, from the pass of the scheduler that decided it."""
 
     as_of: Float | None  # when that pass was; None: none has considered the job
+    reason: str = ""
     missing: list[Missing] = field(default_factory=list)
     holders: list[Holder] = field(default_factory=list)  # those that end first
     more_holders: Int = 0
@@ -96,9 +97,13 @@ class Story(Answer, frozen=True):
 
 
 class Why(Answer, frozen=True):
-    """Why a job is in its state; `queued` is there for waiting jobs, `story` for the others."""
+    """Why a job is in its state; `queued` is there for waiting jobs, `story` for the others.
+
+    An array of which some elements wait and others run has both: `queued` is about its next element.
+    """
 
     job: JobSummary
     is_mine: bool
     queued: Queued | None = None
     story: Story | None = None
+    failed: list[FailedElement] = field(default_factory=list)  # of an array, the first

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from pit.ui.times import clock_time, local_time, parse_time
 from pit.views.why import why_text
-from pit_protocol.answers.jobs import JobSummary
+from pit_protocol.answers.jobs import ArrayProgress, FailedElement, JobSummary
 from pit_protocol.answers.why import (
     Ahead,
     Failure,
@@ -24,6 +24,8 @@ from pit_protocol.answers.why import (
 NOW = parse_time("2026-04-01 12:00", 0)
 JOB = JobSummary(
     number=14,
+    index=None,
+    elements=None,
     title="train",
     user="anna",
     request="4:[a100]",
@@ -113,14 +115,14 @@ def test_an_old_reason_has_its_age() -> None:
 
 def test_what_is_free_on_one_node_is_said_once() -> None:
     missing = Missing("cpu", 2, 2, 1, "", [NodeFree("n0", 1)])
-    assert _text(Why(JOB, is_mine=True, queued=Queued(NOW, [missing])))[1] == (
+    assert _text(Why(JOB, is_mine=True, queued=Queued(NOW, missing=[missing])))[1] == (
         "Of the 2 cores, 1 is free on n0."
     )
 
 
 def test_what_is_free_on_several_nodes_is_no_help_for_one_process() -> None:
     missing = Missing("mem", 8, 8, 10, "", [NodeFree("n0", 6), NodeFree("n1", 4)])
-    why = Why(JOB, is_mine=True, queued=Queued(NOW, [missing]))
+    why = Why(JOB, is_mine=True, queued=Queued(NOW, missing=[missing]))
     assert _text(why)[1] == ("Each process needs 8 GiB of memory on one node; free are 6 on n0 and 4 on n1.")
 
 
@@ -182,6 +184,27 @@ CASES = (
 def test_jobs_that_do_not_wait_get_their_story() -> None:
     for case in CASES:
         assert _text(Why(replace(JOB, **case.fields), is_mine=True, story=case.story)) == case.text
+
+
+def test_an_array_tells_how_far_it_is_and_what_its_next_element_waits_for() -> None:
+    elements = ArrayProgress(size=20, waiting=3, running=4, succeeded=12, failed=1, stopped=0)
+    story = Story(None, "", None, None, 0, [], None)
+    failed = [FailedElement(7, "failed", "worker 0 ended with exit code 3")]
+    array = replace(JOB, elements=elements, state="running", reason="")
+    queued = Queued(NOW, "needs 1 a100, 0 free")
+    assert _text(Why(array, is_mine=True, queued=queued, story=story, failed=failed)) == [
+        'Job 14 "train" has been running for 12m: 13/20 done, 1 failed, 4 running.',
+        "Its next element waits: it needs 1 a100, 0 free.",
+        "Element 14.7 failed: worker 0 ended with exit code 3.",
+        "`pit why 14.7` explains one.",
+    ]
+    ended = replace(array, state="ended", outcome="failed", reason="1 of 20 elements failed")
+    assert _text(Why(ended, is_mine=True, story=story, failed=failed)) == [
+        'Job 14 "train" failed 12m ago: 1 of 20 elements failed.',
+        "Element 14.7 failed: worker 0 ended with exit code 3.",
+        "`pit why 14.7` explains one.",
+        "`pit rerun 14 --failed` runs them again.",
+    ]
 
 
 def test_a_time_of_another_day_has_its_date() -> None:

@@ -317,3 +317,23 @@ def test_a_job_that_never_ran_has_no_start(
     anna.ok(anna.stop(number))
     story = _why(anna, number)["story"]
     assert (story["waited_s"], story["started_at"], story["processes"]) == (None, None, 0)
+
+
+def test_an_array_waits_for_what_its_next_element_waits_for(
+    head: Head, worker: Worker, anna: Person, a_waiting_job: Build
+) -> None:
+    number = a_waiting_job("[3:a100]", array="0-9")
+    head.scheduling()
+    head.scheduling()
+    head.estimating()
+    why = _why(anna, number)
+    assert why["job"]["elements"]["running"] == 1
+    assert why["queued"]["reason"] == f"needs 3 a100, 1 free; job {number} holds the others"
+    assert why["queued"]["missing"][0]["wanted"] == 3
+    assert why["queued"]["place"] == 1
+    assert number in head.estimating.ranges
+    last = anna.ok(anna.get(f"/jobs/{number}.9/why"))
+    assert last["queued"]["reason"] == why["queued"]["reason"]
+    for process in worker.orders():
+        worker.beat(ended(process, 3))
+    assert _why(anna, number)["failed"][0]["index"] == 0

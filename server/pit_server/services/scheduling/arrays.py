@@ -46,11 +46,16 @@ def by_job(reasons: Mapping[int, Reason]) -> dict[int, Reason]:
     """The reasons as people know jobs: an array waits for what its first element waits for."""
     found: dict[int, Reason] = {}
     for number, reason in sorted(reasons.items()):
-        named = tuple(dict.fromkeys(map(array_of, reason.jobs)))
-        found[number] = reason if named == reason.jobs else reason._replace(jobs=named)
+        found[number] = as_known(reason)
         if is_element(number):
             found.setdefault(array_of(number), found[number])
     return found
+
+
+def as_known(reason: Reason) -> Reason:
+    """The reason with arrays instead of their elements."""
+    named = tuple(dict.fromkeys(map(array_of, reason.jobs)))
+    return reason if named == reason.jobs else reason._replace(jobs=named)
 
 
 def first_in(queue: Collection[int], number: int) -> int:

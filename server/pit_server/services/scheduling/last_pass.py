@@ -10,6 +10,7 @@ from pit_server.scheduler.order import Waiting
 from pit_server.scheduler.plan import Given, Plan
 from pit_server.scheduler.pool import Pool
 from pit_server.scheduler.reason import Reason
+from pit_server.services.scheduling import arrays
 from pit_server.services.scheduling.run_times import RunTimes
 
 
@@ -35,9 +36,13 @@ class FreshReasons:
     def find(self, number: int) -> Reason | None:
         """The reason of a waiting job, made for the first who asks; None: the pass did not consider it."""
         with self._lock:
-            if number not in self._known and number in self._last.given.queue:
-                self._known[number] = self._explain(self._last.given.queue[number])
-            return self._known.get(number)
+            if number not in self._known:
+                queue = self._last.given.queue
+                waiting = queue.get(arrays.first_in(queue, number))
+                if waiting is None:
+                    return None
+                self._known[number] = arrays.as_known(self._explain(waiting))
+            return self._known[number]
 
     def _explain(self, waiting: Waiting) -> Reason:
         if self._explainer is None:

@@ -11,7 +11,7 @@ from pit_server.services.scheduling.why import explanation
 blueprint = Blueprint("why", __name__)
 
 
-@blueprint.get("/jobs/<int:number>/why")
+@blueprint.get("/jobs/<job:number>/why")
 @allow(Role.USER)
 def show(number: int) -> Why:
     facts = explanation.Facts(head().scheduling.last, head().delay_facts, head().data, head().settings)

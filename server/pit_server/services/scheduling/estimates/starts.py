@@ -11,6 +11,7 @@ from typing import NamedTuple
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from pit_protocol.arrays.numbers import array_of
 from pit_server.db.database import AnyRow
 from pit_server.db.models import IS_LIVE, Attempt, Job, Process
 from pit_server.scheduler.capacity import Held, NodeView
@@ -47,10 +48,12 @@ class Estimator:
         """
         now = self.last.given.now
         early, late = self._starts(EARLY, begin()), self._starts(LATE, begin())
-        ranges = {}
+        ranges: dict[int, StartRange] = {}
         for number, reserved in self.last.plan.reservations.items():
             first, last = early.get(number, reserved.start), late.get(number, reserved.start)
-            ranges[number] = StartRange(max(now, min(first, last)), max(now, first, last))
+            found = StartRange(max(now, min(first, last)), max(now, first, last))
+            # An array starts with the first of its elements.
+            ranges[array_of(number)] = min(found, ranges.get(array_of(number), found))
         return ranges
 
     def _starts(self, share: float, is_over: Callable[[], bool]) -> dict[int, float]:
@@ -108,8 +111,11 @@ def prepare(session: Session, last: LastPass) -> Estimator:
 
 
 def _waiting_kin(session: Session, numbers: Collection[int]) -> dict[int, Kin]:
-    query = select(Job.id, Job.user_id, Job.title, Job.options).where(Job.id.in_(numbers))
-    return {row.id: Kin(*_known(row)) for row in session.execute(query)}
+    """By number; elements of an array that have not begun are like their array."""
+    query = select(Job.id, Job.user_id, Job.title, Job.options)
+    rows = session.execute(query.where(Job.id.in_({array_of(number) for number in numbers})))
+    known = {row.id: Kin(*_known(row)) for row in rows}
+    return {number: known[array_of(number)] for number in numbers if array_of(number) in known}
 
 
 def _known(row: AnyRow) -> tuple[int, str, float | None]:

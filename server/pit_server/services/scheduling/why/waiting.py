@@ -41,15 +41,16 @@ _NO_USER = "somebody"
 _FACTORS = (PRIORITY, GROUP_USE, USER_USE, ARRIVAL)
 
 
-def explain(session: Session, caller: Caller, job: Job, last: LastPass) -> tuple[Queued, str]:
-    """What the job waits for, who holds it, and who is ahead; and the reason in words."""
-    if job.id not in last.reasons:
-        return Queued(as_of=None), ""
-    number = arrays.first_in(last.given.queue, job.id)
+def explain(session: Session, caller: Caller, job: Job, last: LastPass) -> Queued:
+    """What the job waits for, who holds it, and who is ahead; an array: its next element."""
+    key = _known_as(job, last)
+    if key is None:
+        return Queued(as_of=None)
+    number = arrays.first_in(last.given.queue, key)
     as_of = last.plan.as_of.get(number, last.given.now)
-    waiting, reason = last.given.queue.get(number), last.reasons[job.id]
+    waiting, reason = last.given.queue.get(number), last.reasons[key]
     if waiting is None:  # something else than the scheduler holds it
-        return Queued(as_of=as_of), _render(session, caller, reason)
+        return Queued(as_of, _render(session, caller, reason))
     nodes = nodes_after(last)
     missing = shortage.find_missing(waiting.shape, nodes)
     holdings = shortage.find_holders(waiting.shape, missing, nodes)
@@ -58,9 +59,10 @@ def explain(session: Session, caller: Caller, job: Job, last: LastPass) -> tuple
     names = _names(session, caller, shown.union(*(numbers[:MAX_NAMED] for numbers in ahead.values())))
     limited = _find_limited(session, shown)
     if missing and reason.jobs:  # which may have ended since a pass found the reason
-        reason = Explainer(nodes, last.given.idle).explain(job.id, waiting.shape)
-    queued = Queued(
+        reason = arrays.as_known(Explainer(nodes, last.given.idle).explain(number, waiting.shape))
+    return Queued(
         as_of=as_of,
+        reason=_render(session, caller, reason),
         missing=missing,
         holders=[_holder(holding, names, limited) for holding in holdings[:MAX_NAMED]],
         more_holders=len({holding.job for holding in holdings} - shown),
@@ -72,13 +74,18 @@ def explain(session: Session, caller: Caller, job: Job, last: LastPass) -> tuple
             if ahead[factor]
         ],
     )
-    return queued, _render(session, caller, reason)
+
+
+def _known_as(job: Job, last: LastPass) -> int | None:
+    """Under which number a pass knows why the job waits; of an element that is not its turn, its array's."""
+    return next((number for number in (job.id, array_of(job.id)) if number in last.reasons), None)
 
 
 def search(session: Session, job: Job, last: LastPass, settings: Settings) -> Search | None:
     """A search for smaller requests that would start now, to be run without a session."""
-    waiting = last.given.queue.get(arrays.first_in(last.given.queue, job.id))
-    if waiting is None or job.id not in last.reasons:
+    key = _known_as(job, last)
+    waiting = None if key is None else last.given.queue.get(arrays.first_in(last.given.queue, key))
+    if waiting is None:
         return None
     resolve = partial(_resolve, kinds=KindNames(session).kinds(), defaults=default_needs(settings))
     return Search(last, waiting, parse(job.request), resolve)
