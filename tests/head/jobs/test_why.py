@@ -228,7 +228,7 @@ def test_a_request_that_is_over_a_limit_is_not_named(
     root.ok(root.patch("/users/anna", max_running="1"))
     head.scheduling()
     why = _why(anna, number)
-    assert "may run 1 jobs at once" in why["job"]["reason"]
+    assert "may run 1 job at once" in why["job"]["reason"]
     assert (why["queued"]["place"], why["queued"]["smaller"]) == (None, [])
 
 
