@@ -1,6 +1,7 @@
 """Lengths of time in seconds, and how people write them."""
 
 import re
+from functools import lru_cache
 
 MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 86_400.0
 UNITS_S = {"w": 7 * DAY_S, "d": DAY_S, "h": HOUR_S, "m": MINUTE_S, "s": 1.0}
@@ -8,6 +9,7 @@ LONGEST_S = 3650 * DAY_S
 _PART = re.compile(r"([0-9]{1,9})([wdhms])")
 
 
+@lru_cache(maxsize=1024)
 def parse_duration(text: str) -> float:
     """Parse `90s`, `2h` or `1h30m`; raise ValueError."""
     text = text.strip()

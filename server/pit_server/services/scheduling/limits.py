@@ -84,15 +84,17 @@ def find(
         return {}, Limits()
     used = read_used(session, known.values(), now=now)
     left = {name: used.left(account) for name, account in known.items()}
+    names = {user: tuple(map(str, found)) for user, found in mine.items() if found}
+    gpus_of = {text: count_gpus(parse(text)) for text in {row.request for row in rows}}
     held, charged, limit_s = {}, {}, {}
     for row in rows:
-        if not mine[row.user_id]:
+        if row.user_id not in names:
             continue
-        gpus, time = count_gpus(parse(row.request)), row.options.get("time")
+        gpus, time = gpus_of[row.request], row.options.get("time")
         limit_s[row.id] = parse_duration(time) if time else 0.0
-        charged[row.id] = tuple(map(str, mine[row.user_id]))
-        for account in mine[row.user_id]:
-            if reason := _why_over(account, left[str(account)], gpus, gpus * limit_s[row.id]):
+        charged[row.id] = names[row.user_id]
+        for account, name in zip(mine[row.user_id], names[row.user_id], strict=True):
+            if reason := _why_over(account, left[name], gpus, gpus * limit_s[row.id]):
                 until = now + LOOK_AGAIN_S if account.most(GPU_HOURS) < inf else None
                 held[row.id] = Hold(Reason(reason), until)
                 break
