@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,38 @@ def install(home: Path, only_print: bool) -> None:
     file = service.install(settings.home)
     click.echo(f"{file} is installed, and the head has been started as {service.owner(settings.home)}")
     click.echo("`journalctl -u pit-head` shows its log, with its URL and the setup code for the first user")
+
+
+@cli.command()
+@click.argument("trace", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--policy",
+    "policies",
+    type=click.Choice(["pit", "easy", "fifo"]),
+    multiple=True,
+    default=("pit",),
+    help="Who decides: pit, EASY backfill, or first come, first served. Repeat it to compare.",
+)
+@click.option("--load", type=click.FloatRange(0.01, 100), help="Let jobs arrive as close together as that.")
+@click.option("--every", type=click.IntRange(1), default=1, help="Keep every so-manieth node.")
+@click.option("--skip", type=click.IntRange(0), default=0, help="Leave out so many jobs at the beginning.")
+@click.option("--jobs", "most_jobs", type=click.IntRange(2), help="Stop after so many jobs.")
+@click.option(
+    "--longest", "longest_s", type=click.FloatRange(1), default=inf, help="Cut run times to so many seconds."
+)
+@click.option("--seed", type=int, default=1, help="Of the draw that gives users to jobs without one.")
+@click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="Try a setting of the head.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def simulate(trace: Path, **options: Any) -> None:
+    """Run the scheduler on TRACE in virtual time, and print utilisation, waits and fairness.
+
+    Formats: .swf, a .csv table of tasks beside one of nodes, and JSON lines (docs/scheduling.md).
+
+    Example: pit-head simulate jobs.swf --load 1.0 --policy pit --policy easy --set reservations=10
+    """
+    from pit_server.simulator import command
+
+    click.echo(command.run(trace, **options))
 
 
 def _settings(home: Path) -> Settings:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 
 from pit_server.scheduler.capacity import FreeCapacity, NodeView
-from pit_server.scheduler.demand import Shape
+from pit_server.scheduler.demand import HOUR_S, Shape
 from pit_server.scheduler.earliest import Reservation
 from pit_server.scheduler.node_state import NodeState
 from pit_server.scheduler.order import Factors, Order, Usage, Waiting
@@ -14,6 +14,7 @@ from pit_server.scheduler.pool import Pool
 from pit_server.scheduler.reason import Reason
 
 NOT_REACHED = Reason("waits for the next pass of the scheduler")
+OVERTAKEN, OVERTAKEN_S = 2.0, 12 * HOUR_S  # how much later than first reserved a job may start, per its wait
 CHUNK = 200  # nodes or jobs that are prepared in one step
 
 
@@ -59,6 +60,10 @@ class Memory:
         # Classes that may fit since something changed, and the nodes that changed; None: wherever they fit.
         self.retry: dict[Shape, Sequence[NodeState] | None] = {}
         self.reservations: dict[int, Reservation] = {}
+        # When jobs have been overtaken for too long, since they got their first reservations.
+        self.latest_starts: dict[int, float] = before.latest_starts if before else {}
+        for number in self.latest_starts.keys() - queue.keys():
+            del self.latest_starts[number]
         self.unreached: dict[int, None] = dict.fromkeys(queue)  # jobs
         self.unexplained: dict[Shape, None] = {}  # whose reasons are from an earlier pass
         self.reasons: dict[int, Reason] = before.reasons if before else {}
@@ -100,11 +105,32 @@ class Memory:
                 if count % CHUNK == 0:
                     yield
         self.idle = idle
+        overdue = self._find_overdue()
         for count, job in enumerate(queue.values(), 1):
-            self.order.add(job)
+            if job.number == overdue:
+                self.order.put_first(job)
+            else:
+                self.order.add(job)
             if count % CHUNK == 0:
                 yield
         self.is_ready = True
+
+    def _find_overdue(self) -> int | None:
+        """The job that was overtaken for longest, if it was for too long.
+
+        Only one goes ahead at a time, so that those who have used much do not hold up the others.
+        """
+        late = [
+            (-self.jobs[number].priority, latest, number)
+            for number, latest in self.latest_starts.items()
+            if latest < self.begun_at
+        ]
+        return min(late)[2] if late else None
+
+    def promise(self, number: int, start: float) -> None:
+        """The job has its first reservation: from when on it has been overtaken for too long."""
+        wait_s = start - self.pool.now
+        self.latest_starts.setdefault(number, start + max(OVERTAKEN * wait_s, OVERTAKEN_S))
 
     @property
     def is_walked(self) -> bool:
@@ -193,6 +219,7 @@ class Memory:
         if job is None:
             return
         self.reasons.pop(number, None)
+        self.latest_starts.pop(number, None)
         if self.current is job:
             self.current = None
         if number in self.unreached:

@@ -2,25 +2,28 @@
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import groupby
 from math import inf
 from operator import attrgetter
+from typing import NamedTuple
 
-from pit_server.scheduler.capacity import FreeCapacity, Held, NodeView, Share
+from pit_server.scheduler.capacity import FreeCapacity, Held, NodeView, Share, Unit
 
 NOBODY = 0  # the job of a maintenance window
 _until = attrgetter("until")
 
 
-@dataclass(frozen=True, slots=True)
-class Booking:
-    """What is kept on a node for a job that starts later; None: the whole node."""
+class Booking(NamedTuple):
+    """What is kept on a node for the processes of a job that starts later."""
 
     start: float
     end: float
     job: int
-    share: Share | None
+    slots: int = 0
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    units: tuple[Unit, ...] = ()
+    is_whole: bool = False  # nothing else runs there meanwhile
 
 
 class NodeState:
@@ -36,8 +39,8 @@ class NodeState:
         self.is_changed = False  # it is no longer what the view says
         self.free = FreeCapacity.of(view)
         self.held = sorted(view.held, key=_until)
-        windows = [Booking(window.start, window.end, NOBODY, None) for window in view.windows]
-        self.booked = windows + [booking for booking in self.booked if booking.share is not None]
+        windows = [Booking(window.start, window.end, NOBODY, is_whole=True) for window in view.windows]
+        self.booked = windows + [booking for booking in self.booked if booking.job != NOBODY]
         self._forget_times()
 
     def take(self, job: int, share: Share, until: float) -> None:
@@ -60,12 +63,12 @@ class NodeState:
         overlapping = [booking for booking in self.booked if booking.start < end and booking.end > start]
         if not overlapping:
             return before
-        if any(booking.share is None for booking in overlapping):
+        if any(booking.is_whole for booking in overlapping):
             return FreeCapacity(self.view, 0, 0, 0, {})
         offer = before.copy()
         self._leave_amounts(offer, overlapping, start)
         for booking in overlapping:
-            for kind, unit in booking.share.units if booking.share else ():
+            for kind, unit in booking.units:
                 if unit in offer.units.get(kind, ()):
                     offer.remove_unit(kind, unit)
         return offer
@@ -115,18 +118,17 @@ class NodeState:
 
     def _leave_amounts(self, offer: FreeCapacity, overlapping: list[Booking], start: float) -> None:
         """Lower slots, cores and memory to the least that is left at any time of the period."""
-        least: list[tuple[int, int, int]] = []
+        least = offer.slots, offer.cpu_milli, offer.memory_mib
         for at in {start, *(booking.start for booking in overlapping if booking.start > start)}:
             free = offer if at == start else self._free_at(at)
-            active = [b.share for b in overlapping if b.start <= at < b.end and b.share]
-            least.append(
-                (
-                    free.slots - len(active),
-                    free.cpu_milli - sum(share.cpu_milli or 0 for share in active),
-                    free.memory_mib - sum(share.memory_mib or 0 for share in active),
-                )
-            )
-        offer.slots, offer.cpu_milli, offer.memory_mib = (min(column) for column in zip(*least, strict=True))
+            slots, cpu_milli, memory_mib = free.slots, free.cpu_milli, free.memory_mib
+            for booking in overlapping:
+                if booking.start <= at < booking.end:
+                    slots -= booking.slots
+                    cpu_milli -= booking.cpu_milli
+                    memory_mib -= booking.memory_mib
+            least = min(least[0], slots), min(least[1], cpu_milli), min(least[2], memory_mib)
+        offer.slots, offer.cpu_milli, offer.memory_mib = least
 
 
 class Arrivals:

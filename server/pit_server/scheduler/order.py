@@ -9,9 +9,12 @@ from collections import defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
+from math import inf
 from typing import NamedTuple
 
 from pit_server.scheduler.demand import Shape
+
+FIRST = -1.0  # in the factors of a job that comes before all others of its priority
 
 
 class Waiting(NamedTuple):
@@ -61,6 +64,7 @@ class Order:
         self.factors: dict[int, Factors] = {}  # of the jobs that were taken out
         self._users = defaultdict(float, usage.users)  # with these jobs
         self._groups = defaultdict(float, usage.groups)
+        self._first: Waiting | None = None  # comes before all others of its priority
         self._waiting: dict[int, dict[str, _Group]] = {}  # by negated priority and group
         self._level: int | None = None  # the priority of the heap
         self._next: Factors | None = None  # of the job on top of it
@@ -68,7 +72,11 @@ class Order:
         self._places: dict[tuple[int, str], tuple[list[float], list[float]]] = {}  # uses of the jobs so far
 
     def __bool__(self) -> bool:
-        return bool(self._waiting)
+        return bool(self._waiting or self._first)
+
+    def put_first(self, job: Waiting) -> None:
+        """Put in a job, before all others of its priority; there is at most one."""
+        self._next, self._first = None, job
 
     def add(self, job: Waiting) -> None:
         """Put in a job; it gets its place among those that are left."""
@@ -87,7 +95,10 @@ class Order:
 
     def peek(self) -> Factors | None:
         """The factors of the next job."""
-        if self._next is None and self._waiting:
+        first = self._first
+        if self._next is None and first and -first.priority <= min(self._waiting, default=inf):
+            self._next = Factors(-first.priority, FIRST, FIRST, first.array or first.number, first.number)
+        elif self._next is None and self._waiting:
             level = min(self._waiting)
             if level != self._level:
                 self._activate(level)
@@ -100,6 +111,11 @@ class Order:
         if first is None:
             return None
         self._next = None
+        if self._first and first.number == self._first.number:
+            job, self._first = self._first, None
+            self._places.setdefault((first.priority, job.group), ([], []))
+            self._charge(job, first)
+            return job
         level, name = first.priority, heappop(self._heap)[4]
         group = self._waiting[level][name]
         user = heappop(group.heap)[3]

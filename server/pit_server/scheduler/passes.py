@@ -148,6 +148,7 @@ class Pass:
                 if isinstance(found, Reservation):
                     known.after = found.start
                     memory.reservations[job.number] = found
+                    memory.promise(job.number, found.start)
                     self._book(job.number, found)
                     break
                 known.after = found

@@ -9,7 +9,7 @@ from pit_grammar import Placement
 from pit_server.scheduler.capacity import FreeCapacity, NodeView, Share
 from pit_server.scheduler.demand import Access, Demand, Shape
 from pit_server.scheduler.kinds import ANY_GPU, CPU, MEMORY, SLOT
-from pit_server.scheduler.node_state import Arrivals, Booking, NodeState
+from pit_server.scheduler.node_state import NOBODY, Arrivals, Booking, NodeState
 
 Level = dict[int, NodeState]  # the nodes with one free count, by id
 MAX_FAILURES = 64  # that are remembered per combination of kinds
@@ -66,8 +66,16 @@ class Pool:
                 self.holders[kind][job] = self.holders[kind].get(job, 0) + 1
 
     def reserve(self, job: int, shares: Iterable[tuple[int, Share]], start: float, end: float) -> None:
+        """Keep these shares for the job; those on one node together."""
+        there: defaultdict[int, list[Share]] = defaultdict(list)
         for node_id, share in shares:
-            self.states[node_id].booked.append(Booking(start, end, job, share))
+            there[node_id].append(share)
+        for node_id, mine in there.items():
+            cpu_milli = sum(share.cpu_milli or 0 for share in mine)
+            memory_mib = sum(share.memory_mib or 0 for share in mine)
+            units = tuple(unit for share in mine for unit in share.units)
+            booking = Booking(start, end, job, len(mine), cpu_milli, memory_mib, units)
+            self.states[node_id].booked.append(booking)
 
     def cancel(self, job: int, nodes: Iterable[int]) -> None:
         """Drop the job's reservation on these nodes."""
@@ -102,7 +110,7 @@ class Pool:
                 known.clear()
         for state in self.states.values():
             if state.booked:
-                state.booked = [booking for booking in state.booked if booking.share is None]
+                state.booked = [booking for booking in state.booked if booking.job == NOBODY]
 
     def has_room(self, shape: Shape) -> bool:
         """Whether all nodes together have enough free; False is certain, True is not."""

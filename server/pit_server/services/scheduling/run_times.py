@@ -109,8 +109,10 @@ def _quantile(lengths: Sequence[float], share: float) -> float:
 
 
 def _usual(found: Sequence[float]) -> float:
-    """Rounded up, so that few lengths differ: jobs that are alike are planned once."""
-    longest = _quantile(found, MOST)
-    return float(
-        next((step for step in STEPS_S if step >= longest), -(-longest // STEPS_S[-1]) * STEPS_S[-1])
-    )
+    return round_up(_quantile(found, MOST))
+
+
+def round_up(seconds: float) -> float:
+    """So that few lengths differ: jobs that are alike are planned once."""
+    step = next((step for step in STEPS_S if step >= seconds), None)
+    return float(step or -(-seconds // STEPS_S[-1]) * STEPS_S[-1])

@@ -8,6 +8,8 @@ import pytest
 from pit_server.scheduler import passes
 from pit_server.scheduler.capacity import FreeCapacity
 from pit_server.scheduler.demand import Access, Demand, Shape
+from pit_server.scheduler.memory import OVERTAKEN_S
+from pit_server.scheduler.order import Usage
 from pit_server.scheduler.plan import FULL_PASS_S, plan
 from tests.support.scheduling import a_job, a_view, given, numbers, running
 
@@ -77,6 +79,21 @@ def test_a_plan_that_was_not_committed_is_made_again() -> None:
     first = plan(state)
     assert numbers(first) == [1]
     assert numbers(plan(replace(state, now=1.0), first.memory)) == [1]
+
+
+def test_a_job_that_was_overtaken_for_too_long_goes_first() -> None:
+    """Others who have used less come again and again; at last they no longer pass."""
+    dear = a_job(1, "[4:a100]")._replace(user="anna")
+    busy, usage = running(FREE, 99, 100.0, a100=4), Usage({"anna": 1e9})
+    made = plan(replace(given([dear], busy), usage=usage))
+    assert made.reservations[1].start == 100.0
+    others = [a_job(number, "[4:a100]")._replace(user="bob") for number in (2, 3)]
+    for now, first in ((200.0, 2), (100.0 + OVERTAKEN_S, 2), (131.0 + OVERTAKEN_S, 1)):
+        made = plan(
+            replace(given([dear, *others], running(FREE, 98, now + 9, a100=4), now=now), usage=usage),
+            made.memory,
+        )
+        assert min(made.reservations, key=lambda number: made.reservations[number].start) == first
 
 
 def test_a_stopped_job_leaves_its_reservation_to_others() -> None:
