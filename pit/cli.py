@@ -21,6 +21,7 @@ SECTIONS = {
         "log": "Print a job's log and follow it.",
         "status": "Show running, waiting and done jobs.",
         "why": "Explain why a job waits, or how it ended.",
+        "results": "Show the results of an array, or of a job, as a table.",
         "stop": "Stop jobs.",
         "wait": "Wait until jobs have ended.",
     },

@@ -94,7 +94,8 @@ def _failed(head: Head, old: JobRecord) -> str:
     """What names the failed elements of an array."""
     if old.elements is None:
         raise UsageProblem(f"job {old.name} is no array", "leave out --failed")
-    found = [element.index for element in head.elements(old.number, failed=True).elements]
+    failed = head.elements(old.number, failed=True).elements
+    found = [element.index for element in failed if element.index is not None]
     if not found:
         raise Problem("none_failed", f"no element of job {old.name} has failed", f"`pit show {old.name}`")
     return only(old.options.array, old.options.sweep, found)

@@ -35,6 +35,7 @@ class JobEvent(StrEnum):
     UNMET = "unmet"  # a job that it waited for ended otherwise
     TIMED_OUT = "timed out"  # its time limit is over
     FINISHED = "finished"  # its first process has ended well, which is enough (`--until first`)
+    BAD_RESULT = "bad result"  # what it left in $RESULT_FILE cannot be understood; it goes on
     STALLED = "stalled"  # none of its processes does anything; it goes on
     REQUEUED = "requeued"  # its attempt has ended for another one, elsewhere if possible
 
@@ -99,6 +100,9 @@ JOB_MOVES: dict[tuple[JobState, JobEvent], JobState] = {
     (JobState.RUNNING, JobEvent.TIMED_OUT): JobState.STOPPING,
     (JobState.RUNNING, JobEvent.FINISHED): JobState.STOPPING,
     (JobState.RUNNING, JobEvent.STALLED): JobState.RUNNING,
+    (JobState.STARTING, JobEvent.BAD_RESULT): JobState.STARTING,
+    (JobState.RUNNING, JobEvent.BAD_RESULT): JobState.RUNNING,
+    (JobState.STOPPING, JobEvent.BAD_RESULT): JobState.STOPPING,
     (JobState.RUNNING, JobEvent.SETTLED): JobState.ENDED,
     (JobState.RUNNING, JobEvent.REQUEUED): JobState.WAITING,
     (JobState.STOPPING, JobEvent.SETTLED): JobState.ENDED,

@@ -79,6 +79,7 @@ BOUNDS = {
     "max_retries": (0, 1_000),
     "retry_delay_s": (0.0, 3_600.0),
     "max_array": (1, 100_000),
+    "max_result_kib": (0, 1024),
 }
 
 
@@ -109,6 +110,7 @@ class Settings:
     user_gpu_hours: int = 0  # of one user in seven days
     max_dependencies: int = 1000  # jobs that one job may wait for
     max_array: int = 100_000  # elements of an array
+    max_result_kib: int = 16  # of a result file that become names and values
     request_timeout_s: float = 300.0  # a request that computes without sending anything ends after that
     git_protocols: str = "https,ssh"  # what the head fetches from
     prepare_parallel: int = 2  # jobs of one user; of all users together at most twice as many

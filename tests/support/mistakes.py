@@ -2,7 +2,7 @@
 
 MISTAKES: dict[str, dict[str, tuple[int, str]]] = {
     "project": {
-        "stauts": (2, "did you mean `pit status`?"),
+        "statuss": (2, "did you mean `pit status`?"),
         "ps": (2, "`pit status` shows jobs, `pit show jobs` finds older ones"),
         "logs 3": (2, "`pit log` prints the log of your latest job and follows it, `pit log N` that of"),
         "squeue": (2, "`pit status` shows jobs, `pit show jobs` finds older ones"),
@@ -28,7 +28,7 @@ MISTAKES: dict[str, dict[str, tuple[int, str]]] = {
         ),
         "--verison": (2, "did you mean --version?"),
         "-v": (2, "it has --debug, --version"),
-        "help stauts": (2, "did you mean `pit status`?"),
+        "help statuss": (2, "did you mean `pit status`?"),
         "run": (2, 'it is written `pit run TITLE [REQUEST]`; for example: pit run "First light"'),
         "run ''": (2, "a title has 1 to 200 characters, not 0"),
         "run x 'python train.py'": (2, "write `pit run TITLE -d 'python train.py'`"),

@@ -1,5 +1,7 @@
 """Jobs: summaries, records, `pit status`, logs, GPU use, and what differs between two of them."""
 
+from typing import Any
+
 from msgspec import field
 
 from pit_protocol.answers.files import TrashEntry
@@ -31,17 +33,20 @@ class FailedElement(Answer, frozen=True):
 
 
 class ArrayElement(Answer, frozen=True):
-    """An element of an array that has begun."""
+    """An element of an array that has begun, or a job that is no array."""
 
-    index: Int
+    index: Int | None
     state: str
     outcome: str | None
     reason: str
     since: Float
+    sweep: dict[str, str]  # its values
+    results: dict[str, Any]  # what it wrote to $RESULT_FILE: numbers, texts, truth values and null
 
 
 class ElementList(Answer, frozen=True):
     elements: list[ArrayElement]
+    number: Int  # of the array or job
 
 
 class JobSummary(Answer, frozen=True):

@@ -63,7 +63,7 @@ def test_a_wrong_command_line_is_exit_code_2(pit_command: Pit, arguments: list[s
     ("words", "hint"),
     [
         ("fly", "`pit --help` lists the commands"),
-        ("stauts", "did you mean `pit status`?"),
+        ("statuss", "did you mean `pit status`?"),
         ("ps", "`pit status` shows jobs, `pit show jobs` finds older ones"),
         ("users", "`pit show users` shows this"),
         ("190", "`pit show 190` shows job 190, `pit log 190` prints its log"),
@@ -103,7 +103,7 @@ def test_help_of_a_command_is_what_its_option_shows(pit_command: Pit, words: str
 
 
 def test_help_of_an_unknown_command_suggests_one(pit_command: Pit) -> None:
-    result = pit_command("help", "stauts")
+    result = pit_command("help", "statuss")
     assert (result.exit_code, result.stderr.splitlines()[1]) == (2, "did you mean `pit status`?")
 
 

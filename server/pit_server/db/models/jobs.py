@@ -6,7 +6,7 @@ Usage is always a sum over allocation rows, never a counter.
 import secrets
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, UniqueConstraint, literal_column, text
+from sqlalchemy import JSON, ForeignKey, Index, UniqueConstraint, literal_column, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from pit_server.db.models.base import Base
@@ -67,6 +67,7 @@ class Job(Base):
     array_next: Mapped[int | None]  # of an array: the lowest index without a row; None: all have one
     array_job: Mapped[int | None]  # of an element: the number of its array
     array_index: Mapped[int | None]
+    results: Mapped[dict[str, Any] | None] = mapped_column(JSON)  # what its processes left in $RESULT_FILE
 
 
 class JobGroup(Base):

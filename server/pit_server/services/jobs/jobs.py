@@ -124,7 +124,7 @@ def scrub(session: Session, number: int) -> None:
     session.execute(
         update(Job)
         .where(or_(Job.id == number, Job.array_job == number))
-        .values(title="", reason="", options={}, variables={}, store_id=None, **nothing)
+        .values(title="", reason="", options={}, variables={}, results=None, store_id=None, **nothing)
     )
 
 

@@ -147,6 +147,8 @@ def _render(session: Session, job: Job, events: Sequence[Event]) -> list[MergedL
     for event in events:
         if not is_element(event.job_id):
             lines += [(at, text, 0, event.id) for at, text in render_event(event, facts, None)]
+        elif event.event == JobEvent.BAD_RESULT:
+            lines.append((event.at, event.reason, 0, event.id))
         elif event.event == JobEvent.REQUEUED:
             text = f"{job_name(event.job_id)} requeued: {event.reason}"
             lines.append((event.at, text, 0, event.id))

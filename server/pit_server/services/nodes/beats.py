@@ -13,7 +13,7 @@ from pit_protocol.states import PROCESS_MOVES, KilledBy, NodeState, ProcessEvent
 from pit_server.db.database import AnyRow, Database
 from pit_server.db.models import IS_LIVE, Attempt, Node, Process
 from pit_server.services import audit
-from pit_server.services.jobs import stall
+from pit_server.services.jobs import results, stall
 from pit_server.services.jobs.processes import lost_processes, reports
 from pit_server.services.jobs.records import usage
 from pit_server.services.logs.output_limit import share_of_process
@@ -73,6 +73,8 @@ def receive(
             usage.note(session, measured, settings.samples_per_job, now=now)
             stall.note(session, measured, now=now)
     if news or node.state != NodeState.ONLINE:
+        over_now = [mine[report.process] for report in news if report.state is ProcessState.ENDED]
+        results.store(database, results.read_all(data, over_now, settings), now=now)
         _store_reports(
             database, caller, node.state, sorted(news, key=lambda report: mine[report.process].job_id), now
         )

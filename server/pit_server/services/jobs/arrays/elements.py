@@ -183,6 +183,7 @@ def _row(
         "array_next": None,
         "array_job": array["id"],
         "array_index": index,
+        "results": None,
     }
 
 

@@ -8,6 +8,8 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from pit_protocol.answers.jobs import ArrayElement, ArrayProgress, ElementList, FailedElement
+from pit_protocol.arrays.elements import parse_elements
+from pit_protocol.arrays.numbers import array_of
 from pit_protocol.states import JobState, Outcome
 from pit_server.db.models import Job
 
@@ -82,16 +84,27 @@ def show(counts: Counts, size: int, state: str) -> ArrayProgress:
 
 
 def list_elements(session: Session, array: Job, *, failed: bool = False) -> ElementList:
-    """The elements of an array that have begun, or only those that failed."""
-    query = select(Job.array_index, Job.state, Job.outcome, Job.reason, Job.since).where(
-        Job.array_job == array.id
-    )
+    """The elements of an array that have begun, or only those that failed; any other job is its own."""
+    mine = Job.array_job == array.id if array.array_size is not None else Job.id == array.id
+    query = select(Job.array_index, Job.state, Job.outcome, Job.reason, Job.since, Job.results).where(mine)
+    options = array.options
+    axes = parse_elements(options.get("array"), options.get("sweep") or ())
     if failed:
         query = query.where(Job.state == JobState.ENDED, Job.outcome.in_(UNFULFILLED))
     rows = session.execute(query.order_by(Job.array_index))
-    return ElementList(
-        [ArrayElement(row.array_index or 0, row.state, row.outcome, row.reason, row.since) for row in rows]
-    )
+    found = [
+        ArrayElement(
+            index=row.array_index,
+            state=row.state,
+            outcome=row.outcome,
+            reason=row.reason,
+            since=row.since,
+            sweep={} if axes is None or row.array_index is None else axes.values(row.array_index),
+            results=row.results or {},
+        )
+        for row in rows
+    ]
+    return ElementList(found, array_of(array.id))
 
 
 def list_failed(session: Session, number: int) -> list[FailedElement]:
