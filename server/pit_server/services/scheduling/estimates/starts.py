@@ -104,8 +104,10 @@ def prepare(session: Session, last: LastPass) -> Estimator:
         select(Job.id, Job.user_id, Job.title, Job.options, Attempt.created_at)
         .join(Attempt, (Attempt.job_id == Job.id) & (Attempt.number == Job.attempt))
         .where(Job.id.in_(select(Process.job_id).where(IS_LIVE)))
+        .order_by(Attempt.created_at.desc())
     )
-    jobs = {row.id: Kin(*_known(row), row.created_at) for row in live}
+    # Nodes know elements by their array: all of them are taken for the one that began first.
+    jobs = {array_of(row.id): Kin(*_known(row), row.created_at) for row in live}
     placed = {placed.number for placed in last.plan.placements}
     return Estimator(last, jobs | _waiting_kin(session, placed | last.plan.reservations.keys()))
 
