@@ -24,7 +24,7 @@ def test_a_time_limit_warns_who_handles_the_signal_and_ends_the_process(
     head: StubHead, containers: Containers, eventually: Eventually
 ):
     child = 'trap "echo warned" USR1; trap "echo saved; exit" TERM; echo ready; while :; do sleep 0.05; done'
-    containers.run(1, f"sh -c '{child}'; true")
+    containers.run(1, f"trap : TERM; sh -c '{child}'; true")  # stays until its child has ended
     eventually(lambda: head.log(1) == "ready\n")
     head.order(Order(1, 1, OrderAction.RUN, time=TimeLimit(3600.0, "USR1", 3600.0)))
     eventually(lambda: head.log(1).endswith("warned\n"))
