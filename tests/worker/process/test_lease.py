@@ -1,5 +1,6 @@
 """A process ends by itself when its node has had no contact with the head for too long, worker or not."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,29 @@ def run(head: StubHead, command: str, *, grace_s: float = 5.0) -> None:
     head.hold_s = 0.5  # several beats in a lease
     spec = replace(a_spec(command, grace_s=grace_s), lease_s=LEASE_S)
     head.order(Order(1, 1, OrderAction.RUN, spec=spec))
+
+
+def naps(data_root: Path) -> list[Path]:
+    """The sleeps of processes that have this data root."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            is_nap = (place / "cmdline").read_bytes().startswith(b"sleep\0")
+            if is_nap and bytes(data_root) in (place / "environ").read_bytes():
+                found.append(place)
+    return found
+
+
+def test_the_watchdog_leaves_no_sleep_behind(
+    head: StubHead, workers: Workers, eventually: Eventually, data_root: Path
+):
+    workers.start()
+    spec = replace(a_spec("until [ -e $JOB_DIR/go ]; do :; done"), lease_s=50.0)
+    head.order(Order(1, 1, OrderAction.RUN, spec=spec))
+    eventually(lambda: naps(data_root))
+    (data_root / "jobs/1/go").touch()
+    eventually(lambda: head.end(1))
+    assert naps(data_root) == []
 
 
 @pytest.mark.threat("F12")

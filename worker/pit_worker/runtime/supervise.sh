@@ -101,7 +101,12 @@ code=$?
 trap '' TERM INT HUP
 # What contains the command may have written it before, and been killed since.
 [ -s "$1/exit.part" ] || echo "$code" >"$1/exit.part"
-[ -z "$watchdog" ] || kill -KILL "$watchdog"
+# The watchdog stands still, so that it begins no other sleep while this one is ended with it.
+if [ -n "$watchdog" ]; then
+    kill -STOP "$watchdog"
+    read -r nap _ <"/proc/$watchdog/task/$watchdog/children"
+    kill -KILL "$watchdog" $nap
+fi
 # The output writer exits when no process has the pipe open. What the command left behind may still
 # have it; the worker sees exit.part and kills that.
 wait
