@@ -33,11 +33,14 @@ def show_queue(head: Head, as_json: bool) -> None:
     if queue.jobs:
         output.show_table(COLUMNS, [Section("", [_row(entry, now) for entry in queue.jobs])])
     else:
-        output.show("no job waits")
+        output.show("no job waits for resources" if queue.held else "no job waits")
     if errors := errors_text(queue.estimates):
         output.show(errors)
     if queue.total > len(queue.jobs):
         output.note(f"{queue.total - len(queue.jobs):,} more jobs wait")
+    if queue.held:
+        waits = "waits" if queue.held == 1 else "wait"
+        output.note(f"{plural(queue.held, 'job')} {waits} for something else; `pit status` says for what")
 
 
 def errors_text(errors: EstimateErrors) -> str:

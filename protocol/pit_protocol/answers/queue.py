@@ -32,4 +32,5 @@ class EstimateErrors(Answer, frozen=True):
 class Queue(Answer, frozen=True):
     jobs: list[QueueEntry]
     total: Int
+    held: Int  # jobs that wait for something else than resources: a time, another job, a limit
     estimates: EstimateErrors

@@ -25,10 +25,11 @@ def test_the_queue_is_shown_in_order_with_its_factors(
 ) -> None:
     running = a_placed_job("[2:a100]")
     first, second = a_waiting_job("[2:a100]"), a_waiting_job("[a100]")
+    a_waiting_job("[a100]", after=[{"job": running, "when": "ok"}])
     head.scheduling()
     queue = anna.ok(anna.get("/queue"))
     assert [entry["number"] for entry in queue["jobs"]] == [first, second]
-    assert queue["total"] == 2
+    assert (queue["total"], queue["held"]) == (2, 1)
     assert queue["jobs"][0]["user_use"] < queue["jobs"][1]["user_use"]
     assert queue["jobs"][0]["starts_by"] is not None
     assert queue["jobs"][0]["reason"] == f"needs 2 a100, 0 free; job {running} holds them"

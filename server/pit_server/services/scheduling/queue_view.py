@@ -6,6 +6,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from pit_protocol.answers.queue import EstimateErrors, Queue, QueueEntry
+from pit_protocol.arrays.numbers import array_of
 from pit_protocol.job_options import NORMAL
 from pit_server.db.models import Group, Job, User
 from pit_server.scheduler.order import Factors
@@ -67,7 +68,8 @@ def show(
                 as_of=plan.as_of.get(factors.number),
             )
         )
-    return Queue(entries, len(order), errors)
+    held = {array_of(number) for number in reasons} - {factors.arrival for factors in order}
+    return Queue(entries, len(order), len(held), errors)
 
 
 def _first_of_each(order: Sequence[Factors]) -> list[Factors]:
