@@ -1,5 +1,7 @@
 """How a container is started: a sequence of steps, each of which can be repeated."""
 
+import os
+from dataclasses import replace
 from pathlib import Path
 
 from pit_protocol.messages.beat import HOST, PRIVATE, ProcessSpec
@@ -135,6 +137,11 @@ class ContainerStart:
         group = find_cgroup(found.pid) if found and stat else None
         if found is None or stat is None or group is None:
             raise _ended_early(container, found, spec)
+        if not _has_shell(found.pid):
+            # Its init has ended already, or will as soon as it finds out.
+            is_alive = read_stat(found.pid) is not None
+            ended = replace(found, exit_code=NOT_FOUND) if is_alive else self._engine.get(container)
+            raise _ended_early(container, ended, spec)
         return Record(found.id, found.pid, stat.start_time, str(group))
 
     def _without_network(self, spec: ProcessSpec, container: str, text: str) -> Exception:
@@ -144,6 +151,17 @@ class ContainerStart:
             return NodeFault(explain_missing(network))
         self._engine.remove(container)
         return OSError(text)
+
+
+def _has_shell(init: int) -> bool:
+    """Whether the container of this process has a /bin/sh; True if that cannot be seen."""
+    try:
+        os.lstat(f"/proc/{init}/root/bin/sh")
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def _ended_early(container: str, found: ContainerInfo | None, spec: ProcessSpec) -> Exception:
