@@ -1,6 +1,9 @@
 """Entry point of the command `pit`, also for `python -m pit`."""
 
 import signal
+import sys
+from types import FrameType
+from typing import NoReturn
 
 
 def main() -> None:
@@ -8,8 +11,15 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     from pit.cli import main as run
 
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGINT, interrupt)
     run()
+
+
+def interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
+    """Raise KeyboardInterrupt."""
+    # An object that Ctrl-C left half made, such as a response, would print an error when it is deleted.
+    sys.unraisablehook = lambda _: None
+    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":
