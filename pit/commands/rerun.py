@@ -16,7 +16,7 @@ from pit.commands.run import accepted, take_snapshot
 from pit.exit_codes import Exit
 from pit.head.client import Head
 from pit.head.latest import find_number, find_options
-from pit.jobs.submission import bring, submit
+from pit.jobs.submission import submit, submit_worktree
 from pit.login.session import open_head
 from pit.snapshot.repository import Repository
 from pit_protocol.answers.jobs import JobRecord
@@ -86,7 +86,7 @@ def command(
             record = submit(head, submission(None))
         else:
             with take_snapshot(Repository.find(Path.cwd())) as worktree:
-                record = submit(head, submission(bring(head, worktree)))
+                record = submit_worktree(head, worktree, submission)
         return accepted(head, record, follow=follow, quiet=quiet, as_json=as_json)
 
 

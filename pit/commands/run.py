@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from pit.args.env import secret_option
 from pit.args.job_options import job_options
@@ -21,7 +22,7 @@ from pit.head.latest import find_options
 from pit.head.retry import HeadRetry
 from pit.jobs import dry_run
 from pit.jobs.log_follow import show_log, wait_for_end
-from pit.jobs.submission import bring, submit
+from pit.jobs.submission import submit_worktree
 from pit.login.session import open_head
 from pit.snapshot.capture import WorktreeSnapshot
 from pit.snapshot.plain_directory import PlainDirectory
@@ -106,15 +107,10 @@ def command(
     with open_head() as head, take_snapshot(project, include, with_remote=not bundle) as worktree:
         _check_files(worktree, options)
         submission = Submission(
-            uuid.uuid4().hex,
-            title,
-            asked,
-            bring(head, worktree),
-            options=find_options(head, options),
-            variables=secrets,
+            uuid.uuid4().hex, title, asked, options=find_options(head, options), variables=secrets
         )
         try:
-            record = submit(head, submission)
+            record = submit_worktree(head, worktree, lambda code: replace(submission, snapshot=code))
         except Problem as problem:
             if problem.code != "cannot_be_fulfilled" or not (hint := meant_kind(asked)):
                 raise

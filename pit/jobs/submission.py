@@ -1,6 +1,8 @@
 """Send a snapshot of the work tree to the head, and submit a job."""
 
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 from msgspec.structs import replace
 
@@ -14,8 +16,16 @@ from pit.ui import output
 from pit.ui.progress import announce_if_slow, hint_on_interrupt
 from pit_protocol.answers.jobs import JobRecord
 from pit_protocol.answers.snapshots import OfferAnswer
-from pit_protocol.messages.submission import MAX_OBJECTS, MissingObjects, Snapshot, Submission
+from pit_protocol.messages.submission import (
+    MAX_OBJECTS,
+    SNAPSHOT_INCOMPLETE,
+    MissingObjects,
+    Snapshot,
+    Submission,
+)
 from pit_protocol.problem import Problem
+
+TO_NEGOTIATE = (SNAPSHOT_INCOMPLETE, "bad_remote")  # refusals after which the snapshot is offered
 
 
 def submit(head: Head, submission: Submission) -> JobRecord:
@@ -32,6 +42,21 @@ def submit(head: Head, submission: Submission) -> JobRecord:
         ) from problem
 
 
+def submit_worktree(
+    head: Head, worktree: WorktreeSnapshot, make: Callable[[Snapshot], Submission]
+) -> JobRecord:
+    """Submit a work tree: with one request if the head has all of it, else after sending what is missing."""
+    if not worktree.lfs_files:  # only an offer tells whether the head can get these
+        guess = make(worktree.snapshot(OfferAnswer(complete=True, base=None), None))
+        try:
+            with _slow_notes(worktree):
+                return submit(head, replace(guess, only_if_here=True))
+        except Problem as problem:
+            if problem.code not in TO_NEGOTIATE:
+                raise
+    return submit(head, make(bring(head, worktree)))
+
+
 def ask(head: Head, worktree: WorktreeSnapshot) -> OfferAnswer:
     """Offer the snapshot; if the head rejects the remote, offer it again without one."""
     try:
@@ -46,12 +71,18 @@ def ask(head: Head, worktree: WorktreeSnapshot) -> OfferAnswer:
 def bring(head: Head, worktree: WorktreeSnapshot) -> Snapshot:
     """Make sure that the head has or can fetch the whole snapshot; sends the missing objects."""
     left = "no job was submitted; the head keeps what was sent for a day, and the next `pit run` goes on"
-    with hint_on_interrupt(left), ThreadPoolExecutor(1) as pool:
-        notes = pool.submit(worktree.slow_notes)  # while the head works
-        snapshot = _bring(head, worktree)
+    with hint_on_interrupt(left), _slow_notes(worktree):
+        return _bring(head, worktree)
+
+
+@contextmanager
+def _slow_notes(worktree: WorktreeSnapshot) -> Iterator[None]:
+    """Find notes for the user while the head works, and print them after it."""
+    with ThreadPoolExecutor(1) as pool:
+        notes = pool.submit(worktree.slow_notes)
+        yield
     for note in notes.result():
         output.note(note)
-    return snapshot
 
 
 def _bring(head: Head, worktree: WorktreeSnapshot) -> Snapshot:

@@ -9,6 +9,7 @@ import os
 import stat
 from collections.abc import Container, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
 
 from pit.snapshot.git_command import missing_object
@@ -47,13 +48,18 @@ class WorktreeSnapshot:
                 self.embed(EVERYTHING)
             self.base = self._usable(base.result() if base else None)
         self.commit, self.committed = repo.head, self.captured.committed
+        self._counted: tuple[str, int] | None = None  # a tree and its changed lines
         self.missing: set[str] = set()  # needed objects that this repository does not have
-        self.history = repo.history(self.base)
         self.notes += list(_notes(self.captured, self._include))
 
     @property
     def tree(self) -> str:
         return self.captured.tree
+
+    @cached_property
+    def history(self) -> tuple[str, ...]:
+        """Commits that the head may have."""
+        return self.repo.history(self.base)
 
     @property
     def lfs_files(self) -> tuple[LfsFile, ...]:
@@ -139,12 +145,16 @@ class WorktreeSnapshot:
         before = EMPTY_TREE if self._is_unborn else self.committed
         if before is None or before == self.tree:
             return 0
+        if self._counted and self._counted[0] == self.tree:
+            return self._counted[1]
         # A partial clone may lack the objects of files that are not checked out.
         options = ("--numstat", "--diff-filter=d") if self.repo.is_partial else ("--numstat",)
         numbers = self.captured.scratch.run("diff-tree", *_EXACT, *options, before, self.tree)
         # A binary file has `-` in both columns.
         pairs = (line.split(b"\t", 2)[:2] for line in numbers.splitlines())
-        return sum(int(number) for pair in pairs for number in pair if number.isdigit())
+        count = sum(int(number) for pair in pairs for number in pair if number.isdigit())
+        self._counted = (self.tree, count)
+        return count
 
     @property
     def _is_unborn(self) -> bool:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,8 +13,6 @@ from pit_protocol.problem import Problem
 
 # Without git installed, GitPython would fail at import; `GitCommand.run` raises a better error.
 os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
-
-import git
 
 # Variables that git sets when it runs pit, for example from a hook. They would point pit at the user's index.
 for _name in (
@@ -36,6 +35,7 @@ _NO_CACHES = (
 # Ignore `git replace`: the head knows only the original objects. Fetch nothing: objects that a partial
 # clone does not have are not in the work tree either.
 _ENV = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_NO_LAZY_FETCH": "1"}
+_ENGLISH = {"LANGUAGE": "C", "LC_ALL": "C"}  # what git says is read
 _MISSING = re.compile(
     r"(?:missing \w+ object|unable to read(?: tree)?|could not fetch|bad \w+ object|invalid object \d+)"
     r" [('\"]?([0-9a-f]{40})"
@@ -47,7 +47,6 @@ class GitCommand:
 
     def __init__(self, top: Path) -> None:
         self.top = top
-        self._git = git.Git(str(top))
 
     def run(
         self,
@@ -59,26 +58,28 @@ class GitCommand:
     ) -> bytes:
         """Return git's stdout unchanged and pass its warnings to `warn`; raise a Problem with git's error."""
         # Bytes, not stripped: a file name need not be UTF-8 and may end with a newline.
-        try:
-            with _as_file(stdin) as file:
-                _, printed, stderr = self._git.execute(
+        with _as_file(stdin) as file:
+            try:
+                done = subprocess.run(
                     ["git", *_NO_HOOKS, *_NO_CACHES, *arguments],
-                    env={**_ENV, **(env or {})},
-                    istream=file,
-                    output_stream=stdout,
-                    stdout_as_string=False,
-                    strip_newline_in_stdout=False,
-                    with_extended_output=True,
+                    cwd=self.top,
+                    env={**os.environ, **_ENGLISH, **_ENV, **(env or {})},
+                    stdin=file or subprocess.DEVNULL,
+                    stdout=stdout or subprocess.PIPE,
+                    stderr=subprocess.PIPE,
                 )
-        except git.GitCommandNotFound:
-            raise Problem(
-                "no_git", "git is not installed on this machine", "install git 2.25 or newer"
-            ) from None
-        except git.GitCommandError as error:
-            raise _git_problem(arguments, error) from error
-        if stderr:
-            warn(stderr if isinstance(stderr, str) else stderr.decode("utf-8", "replace"))
-        return printed if isinstance(printed, bytes) else b""
+            except FileNotFoundError as error:
+                if error.filename != "git":  # but the work tree
+                    raise
+                raise Problem(
+                    "no_git", "git is not installed on this machine", "install git 2.25 or newer"
+                ) from None
+        said = done.stderr.decode("utf-8", "replace").strip()
+        if done.returncode != 0:
+            raise _git_problem(arguments, done.returncode, said)
+        if said:
+            warn(said)
+        return done.stdout or b""
 
     def line(self, *arguments: str, env: Mapping[str, str] | None = None) -> str:
         return self.run(*arguments, env=env).decode("utf-8", "surrogateescape").rstrip("\n")
@@ -96,6 +97,10 @@ class GitCommand:
 
 def find_work_tree(start: Path) -> Path:
     """The top directory of the work tree around `start`; raise a Problem if there is none."""
+    if plain := _plain_work_tree(start):
+        return plain
+    import git  # only here, because that takes longer than all other imports together
+
     try:
         with git.Repo(start, search_parent_directories=True) as repo:
             top = repo.working_tree_dir
@@ -108,6 +113,17 @@ def find_work_tree(start: Path) -> Path:
     if top is None:
         raise Problem("no_project", f"{start} is in a bare git repository", "change to one of its work trees")
     return Path(top)
+
+
+def _plain_work_tree(start: Path) -> Path | None:
+    """The nearest directory that has its repository in `.git`; None if GitPython has to look closer."""
+    for top in (start, *start.parents):
+        git_dir = top / ".git"
+        if git_dir.is_dir() and (git_dir / "HEAD").is_file() and (git_dir / "objects").is_dir():
+            return top
+        if os.path.lexists(git_dir) or os.path.lexists(top / "HEAD"):
+            return None
+    return None
 
 
 def missing_object(name: str) -> Problem:
@@ -129,14 +145,11 @@ def _as_file(stdin: BinaryIO | bytes | None) -> Iterator[BinaryIO | None]:
         yield file
 
 
-def _git_problem(arguments: Sequence[str], error: git.GitCommandError) -> Problem:
-    stderr = error.stderr.decode("utf-8", "replace") if isinstance(error.stderr, bytes) else str(error.stderr)
-    # GitPython wraps git's stderr as `stderr: '…'`.
-    text = stderr.strip().removeprefix("stderr:").strip().strip("'").strip()
+def _git_problem(arguments: Sequence[str], code: int, text: str) -> Problem:
     if missing := _MISSING.search(text):
         return missing_object(missing[1])
     lines = [line for line in text.splitlines() if not line.startswith("warning: ")] or text.splitlines()
     sentences = [line.removeprefix("fatal: ").removeprefix("error: ") for line in lines]
-    first = sentences[0] if sentences else f"exit code {error.status}"
+    first = sentences[0] if sentences else f"exit code {code}"
     verb = next(word for word in arguments if not word.startswith("-") and "=" not in word)
     return Problem("git", f"`git {verb}`: {first}", "\n".join(sentences[1:5]))

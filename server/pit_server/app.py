@@ -17,6 +17,7 @@ from pit_server.api import BLUEPRINTS
 from pit_server.api.http.flask_app import Application
 from pit_server.api.http.guard import check_access, end_request
 from pit_server.api.http.protocol_check import check_request, mark_answer
+from pit_server.api.http.revalidation import revalidate
 from pit_server.api.http.traffic import make_classifier
 from pit_server.background import loop
 from pit_server.background.clock_watch import ClockWatch
@@ -180,6 +181,7 @@ def create_app(head: Head) -> Flask:
     app.before_request(check_request)
     app.before_request(check_access)
     app.after_request(mark_answer)
+    app.after_request(revalidate)
     app.teardown_request(end_request)
     app.wsgi_app = DispatcherMiddleware(app.wsgi_app, {MOUNT: DavApp(head)})  # type: ignore[method-assign]
     if head.settings.proxies:

@@ -12,6 +12,7 @@ from pit_protocol.wire import SECRET, Int, Message
 MAX_TITLE = 200
 MAX_HISTORY = 64  # commits of an offer
 MAX_OBJECTS = 20_000  # hashes in one request
+SNAPSHOT_INCOMPLETE = "snapshot_incomplete"  # code of the refusal of a submission with `only_if_here`
 
 
 class Snapshot(Message, frozen=True):
@@ -44,6 +45,7 @@ class Submission(Message, frozen=True):
     options: JobOptions = JobOptions()
     variables: Annotated[dict[str, str], SECRET] = field(default_factory=dict)  # secret; `options.env` is not
     inherits: Int | None = None  # number of a job whose other secret variables are added
+    only_if_here: bool = False  # nothing was sent: refuse unless the head has the whole snapshot already
 
 
 class Offer(Message, frozen=True):

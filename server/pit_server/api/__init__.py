@@ -2,7 +2,7 @@
 
 from flask import Blueprint
 
-from pit_server.api.routes import aliases, audit, auth, file_changes, files, groups, me, nodes, users
+from pit_server.api.routes import aliases, audit, auth, file_changes, files, groups, me, nodes, openapi, users
 from pit_server.api.routes.jobs import job_files, jobs, overview, queue, snapshots, uploads, why
 from pit_server.api.routes.worker import node_data, sessions
 
@@ -25,5 +25,6 @@ _MODULES = (
     node_data,
     files,
     file_changes,
+    openapi,
 )
 BLUEPRINTS: tuple[Blueprint, ...] = tuple(module.blueprint for module in _MODULES)

@@ -11,7 +11,7 @@ from pit_server.context import Head
 from pit_server.services.snapshots.retention import Retention
 from pit_server.services.snapshots.sources import Sources
 from pit_server.settings import Settings
-from tests.support.clusters.head import Person, prepare
+from tests.support.clusters.head import Person, a_submission, prepare
 from tests.support.snapshots import Project, a_project, listing
 
 LATER = 4_000_000_000.0
@@ -62,6 +62,23 @@ def test_the_code_of_an_ended_job_is_deleted_after_the_set_days(
     assert anna.get(f"/jobs/{number}/code").status_code == 200
     clean(since + 31 * DAY_S)
     assert anna.get(f"/jobs/{number}/code").status_code == 410
+
+
+def test_a_submission_without_an_offer_is_accepted_only_if_all_is_here(
+    head: Head, anna: Person, root: Person, project: Project
+) -> None:
+    first = run(head, anna, project)
+    snapshot = {**project.snapshot(anna), "base": None, "pack": None}
+    second = anna.submit(snapshot=snapshot, only_if_here=True)
+    prepare(head, second)
+    assert anna.job(second)["state"] == "waiting"
+    assert listing(head.data.attempt(second, 1) / "src") == listing(head.data.attempt(first, 1) / "src")
+    refused = root.post("/jobs", json=a_submission(snapshot=snapshot, only_if_here=True))
+    assert (refused.status_code, refused.json["code"]) == (409, "snapshot_incomplete")
+    project.write("c", "three\n")
+    changed = {**snapshot, "tree": project.tree()}
+    refused = anna.post("/jobs", json=a_submission(snapshot=changed, only_if_here=True))
+    assert (refused.status_code, refused.json["code"]) == (409, "snapshot_incomplete")
 
 
 def test_what_another_job_uses_stays(

@@ -17,7 +17,7 @@ from pit_protocol import PROTOCOL
 from pit_protocol.answers.jobs import JobSummary
 from pit_protocol.answers.queue import EstimateErrors
 from pit_protocol.job_options import OPTIONS, JobOptions
-from pit_protocol.messages.submission import Submission
+from pit_protocol.messages.submission import SNAPSHOT_INCOMPLETE, Submission
 from pit_protocol.problem import Problem
 from pit_protocol.version_check import HEADER
 from pit_protocol.wire import from_json, to_json
@@ -48,6 +48,7 @@ class StubHead:
     calls: list[Call] = field(default_factory=list)
     uploads: dict[str, bytes] = field(default_factory=dict)
     submissions: list[dict[str, Any]] = field(default_factory=list)
+    trees: set[str] = field(default_factory=set)  # of which it has all objects
     keys: dict[str, int] = field(default_factory=dict)
     jobs: dict[int, dict[str, Any]] = field(default_factory=dict)
     logs: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
@@ -139,9 +140,13 @@ class StubHead:
         if submission.key in self.keys:
             return 200, self.jobs[self.keys[submission.key]]
         snapshot = submission.snapshot
+        if submission.only_if_here and (snapshot is None or snapshot.tree not in self.trees):
+            raise Problem(SNAPSHOT_INCOMPLETE, "objects are missing", status=409)
         assert (snapshot is None) != (submission.reruns is None)
         assert snapshot is None or snapshot.pack is None or snapshot.pack in self.uploads
         self.submissions.append(body)
+        if snapshot:
+            self.trees.add(snapshot.tree)
         if submission.reruns:
             body["snapshot"] = self.jobs[submission.reruns]["snapshot"]
         counted = {"dirty": False, "diff_files": 0, "diff_added": 0, "diff_removed": 0}

@@ -24,6 +24,7 @@ from pit_protocol.transport.tar_reader import LATEST
 from pit_server.api.http.audited import audited
 from pit_server.api.http.body import Body
 from pit_server.api.http.context import head, number_argument
+from pit_server.api.http.description import OFFSET, Param, describe, flag
 from pit_server.api.http.guard import Role, allow, caller
 from pit_server.api.routes.files import asked, know_where
 from pit_server.services.files import disk_use, trash
@@ -39,7 +40,23 @@ MAX_KEY = 64
 
 @blueprint.put("/files/<where:where>")
 @allow(Role.USER, max_bytes=MAX_BODY, traffic=Traffic.TRANSFER)
+@describe(
+    Param("part", "the key of a part: 8 to 64 letters and digits"),
+    OFFSET,
+    Param("size", "of the whole file", "integer"),
+    Param("sha256", "of the whole file"),
+    Param("mode", "octal, such as 644"),
+    Param("mtime", "of the file", "number"),
+    flag("new", "replace nothing"),
+    flag("have", "only ask how much has arrived"),
+    flag("directory", "make a directory"),
+    Param("link", "make a link to this"),
+    flag("tar", "the body is a sealed tar"),
+    takes="application/octet-stream",
+    status=(200, 201, 202),
+)
 def write(where: str) -> tuple[PathWritten | PartArrived | FileArrived | TarArrived, int]:  # noqa: ARG001 - taken as bytes
+    """Write a part of a file, a directory, a link, or many files."""
     place, path = asked()
     place.require_write()
     if "directory" in request.args:
@@ -62,6 +79,7 @@ def write(where: str) -> tuple[PathWritten | PartArrived | FileArrived | TarArri
 @blueprint.delete("/files/<where:where>")
 @allow(Role.USER)
 def remove(where: str) -> TrashEntry:  # noqa: ARG001
+    """Move a file or directory to the trash."""
     place, path = asked()
     place.require_write()
     shown = path.encode(errors="backslashreplace").decode()
@@ -75,7 +93,9 @@ def remove(where: str) -> TrashEntry:  # noqa: ARG001
 
 @blueprint.get("/trash")
 @allow(Role.USER)
+@describe(Param("kind", "of this kind"), Param("domain", "of this domain"))
 def show_trash() -> TrashList:
+    """What the caller could restore, the newest first."""
     wanted = {name: request.args.get(name, "") for name in ("kind", "domain")}
     with head().database.read() as session:
         found = trash.records(session, caller(), head().data, head().settings.trash_days, **wanted)
@@ -85,6 +105,7 @@ def show_trash() -> TrashList:
 @blueprint.post("/trash/<int:number>/restore")
 @allow(Role.USER)
 def restore(number: int) -> TrashEntry:
+    """Restore something from the trash."""
     with audited("restore", f"trash:{number}") as session:
         row = trash.restore(session, caller(), head().data, number)
     head().quotas.forget(row.domain)
@@ -94,6 +115,7 @@ def restore(number: int) -> TrashEntry:
 @blueprint.delete("/trash")
 @allow(Role.USER)
 def empty_trash() -> TrashEmptied:
+    """Delete all of the caller's files and jobs in the trash."""
     with audited("purge", "trash") as session:
         count = trash.purge_own(session, caller())
     head().quotas.forget(f"user:{caller().name}")
@@ -103,6 +125,7 @@ def empty_trash() -> TrashEmptied:
 @blueprint.delete("/trash/<int:number>")
 @allow(Role.USER)
 def purge(number: int) -> TrashEntry:
+    """Delete something in the trash for good."""
     with audited("purge", f"trash:{number}") as session:
         row = trash.purge(session, caller(), head().data, number)
     head().quotas.forget(row.domain)
@@ -112,6 +135,7 @@ def purge(number: int) -> TrashEntry:
 @blueprint.get("/usage")
 @allow(Role.USER)
 def show_usage() -> Usage:
+    """How much space each domain takes."""
     free, total = head().quotas.free()
     with head().database.read() as session:
         found = disk_use.records(session, caller(), head().data, head().quotas)

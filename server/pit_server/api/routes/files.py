@@ -18,6 +18,7 @@ from pit_protocol.paths import NameFields, name_fields, unquote_path
 from pit_protocol.problem import Problem
 from pit_protocol.wire import encode
 from pit_server.api.http.context import head, message
+from pit_server.api.http.description import Param, describe, flag
 from pit_server.api.http.file_response import etag_of, send, set_stall_timeout
 from pit_server.api.http.guard import Role, allow, caller
 from pit_server.services.files import domains
@@ -67,7 +68,17 @@ def asked() -> tuple[Place, str]:
 
 @blueprint.get("/<where:where>")
 @allow(Role.USER, traffic=Traffic.TRANSFER)
+@describe(
+    flag("list", "as a list, also for a file"),
+    flag("stat", "its entry alone"),
+    flag("sha256", "the hash of a file"),
+    flag("recursive", "everything below"),
+    Param("glob", "only what matches, such as `**/*.txt`"),
+    Param("tar", "a directory as a tar", values=("yes", "gz")),
+    sends=("application/octet-stream", "application/x-tar", "application/gzip", "application/json"),
+)
 def read(where: str) -> Response | FileStat | FileHash:  # noqa: ARG001 - taken as bytes
+    """A file, or a directory as a list or a tar."""
     place, path = asked()
     with place.open() as domain:
         if "stat" in request.args:
@@ -89,6 +100,7 @@ def read(where: str) -> Response | FileStat | FileHash:  # noqa: ARG001 - taken 
 
 @blueprint.post("/<where:where>")
 @allow(Role.USER, max_bytes=MOST_PATHS, traffic=Traffic.TRANSFER)
+@describe(body=Paths, sends=("application/x-tar",))
 def pack(where: str) -> Response:  # noqa: ARG001
     """A tar of some files below `where`, under the paths by which they were asked for."""
     place, path = asked()

@@ -16,6 +16,7 @@ blueprint = Blueprint("me", __name__)
 @blueprint.get("/")
 @allow(Role.ANYONE)
 def about() -> About:
+    """The head itself: version, cluster, who may register."""
     with head().database.read() as session:
         is_empty = needs_setup(session)
     return About(
@@ -30,6 +31,7 @@ def about() -> About:
 @blueprint.get("/me")
 @allow(Role.USER)
 def me() -> User:
+    """The caller's own record."""
     with head().database.read() as session:
         record = accounts.records(session, caller(), caller().name)[0]
         return with_limits(session, record, caller().user_id or 0)

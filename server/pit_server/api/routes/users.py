@@ -9,9 +9,12 @@ from msgspec.structs import replace
 from sqlalchemy.orm import Session
 
 from pit_protocol.answers.users import Removed, User, UserList
+from pit_protocol.messages.request_bodies import Properties
 from pit_server.api.http.audited import audited, describe_values
 from pit_server.api.http.context import address, given_properties, head
+from pit_server.api.http.description import describe
 from pit_server.api.http.guard import Role, allow, caller
+from pit_server.api.http.paging import PAGE, page
 from pit_server.services.files import removed, trash
 from pit_server.services.properties import Property, read_all
 from pit_server.services.scheduling import limits
@@ -24,20 +27,25 @@ blueprint = Blueprint("users", __name__, url_prefix="/users")
 
 @blueprint.get("")
 @allow(Role.USER)
+@describe(*PAGE)
 def listing() -> UserList:
+    """All users."""
     with head().database.read() as session:
-        return UserList(accounts.records(session, caller()))
+        return UserList(page(accounts.records(session, caller()), lambda user: user.name))
 
 
 @blueprint.get("/<name>")
 @allow(Role.USER)
 def show(name: str) -> User:
+    """One user; `me` is the caller."""
     return _record(name)
 
 
 @blueprint.put("/<name>")
 @allow(Role.ADMIN)
+@describe(body=Properties, status=(201,))
 def add(name: str) -> tuple[User, int]:
+    """Add a user."""
     values = _read(given_properties(), is_new=True)
     now = time.time()
     with audited("add", f"user:{name}", describe_values(values)) as session:
@@ -48,7 +56,9 @@ def add(name: str) -> tuple[User, int]:
 
 @blueprint.patch("/<name>")
 @allow(Role.USER)
+@describe(body=Properties)
 def change(name: str) -> User:
+    """Change properties of a user."""
     given, known = given_properties(), _named(name)
     old_password = given.pop(accounts.OLD_PASSWORD, "")
     if "password" in given and known == caller().name:
@@ -63,6 +73,7 @@ def change(name: str) -> User:
 @blueprint.delete("/<name>")
 @allow(Role.ADMIN)
 def remove(name: str) -> Removed:
+    """Remove a user whose jobs have all ended."""
     with audited("remove", f"user:{_named(name)}") as session:
         user = accounts.find(session, caller(), name, lock=True)
         row = removed.remove_user(session, caller(), user, now=time.time())
@@ -72,6 +83,7 @@ def remove(name: str) -> Removed:
 @blueprint.put("/<name>/groups/<group>")
 @allow(Role.ADMIN)
 def join(name: str, group: str) -> User:
+    """Make a user a member of a group."""
     with audited("add to group", f"user:{_named(name)}", group) as session:
         user = accounts.find(session, caller(), name)
         groups.add_member(session, user.id, groups.find(session, group))
@@ -81,6 +93,7 @@ def join(name: str, group: str) -> User:
 @blueprint.delete("/<name>/groups/<group>")
 @allow(Role.USER)
 def leave(name: str, group: str) -> User:
+    """End a membership; users may end their own."""
     with audited("remove from group", f"user:{_named(name)}", group) as session:
         user = accounts.find(session, caller(), name)
         permissions.require(

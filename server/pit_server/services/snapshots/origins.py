@@ -4,12 +4,12 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from pit_protocol.messages.submission import Snapshot
+from pit_protocol.messages.submission import SNAPSHOT_INCOMPLETE, Snapshot
 from pit_protocol.problem import Problem
 from pit_protocol.states import JobState
 from pit_server.db.models import Job
 from pit_server.services.snapshots import remote_check
-from pit_server.services.snapshots.sources import Sources
+from pit_server.services.snapshots.sources import Sources, named_in
 from pit_server.store.git.repository import EMPTY_TREE
 from pit_server.store.remotes import remote
 
@@ -28,10 +28,15 @@ class Origin:
             raise self.trouble
 
 
-def of_submission(sources: Sources, user_id: int, snapshot: Snapshot) -> Origin:
+def of_submission(
+    sources: Sources, user_id: int, snapshot: Snapshot, *, only_if_here: bool = False
+) -> Origin:
     """Check that a snapshot is here, was sent, or can be fetched; no session may be open."""
     try:
-        _check(sources, user_id, snapshot)
+        if only_if_here:
+            _check_here(sources, user_id, snapshot)
+        else:
+            _check(sources, user_id, snapshot)
     except Problem as problem:
         return Origin(snapshot, user_id, problem)
     return Origin(snapshot, user_id)
@@ -83,6 +88,17 @@ def snapshot_of(job: Job) -> Snapshot:
 def origin_of(job: Job) -> Origin:
     """The origin of an older job, for a rerun."""
     return Origin(msgspec.structs.replace(snapshot_of(job), pack=None), job.store_id or job.user_id)
+
+
+def _check_here(sources: Sources, user_id: int, snapshot: Snapshot) -> None:
+    trees, commits = named_in(snapshot)
+    if not {*trees, *commits} <= sources.store(user_id).marked(trees=trees, commits=commits):
+        raise Problem(
+            SNAPSHOT_INCOMPLETE,
+            f"the head does not have all objects of tree {snapshot.tree[:12]}",
+            "offer the snapshot and send what is missing",
+            status=409,
+        )
 
 
 def _check(sources: Sources, user_id: int, snapshot: Snapshot) -> None:

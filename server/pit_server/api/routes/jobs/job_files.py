@@ -8,6 +8,7 @@ from pit_protocol.answers.jobs import LOG_ENDED, LOG_OFFSET, DiffStat, JobUsage,
 from pit_protocol.arrays.numbers import job_name
 from pit_protocol.problem import Problem
 from pit_server.api.http.context import head, job_argument, long_poll, number_argument, wait_argument
+from pit_server.api.http.description import OFFSET, WAIT, Param, describe, flag
 from pit_server.api.http.guard import Role, allow, caller
 from pit_server.db.models import Job
 from pit_server.services.jobs import jobs
@@ -21,12 +22,24 @@ from pit_server.store.files import archive
 from pit_server.traffic import Traffic
 from pit_server.wakeups import job_topic
 
+LOG = (
+    Param("process", "only this one, by rank (`1`) or by group and index (`0.1`)"),
+    Param("tail", "only the last lines", "integer"),
+    Param("since", "only from this time on", "number"),
+)
 blueprint = Blueprint("job_files", __name__, url_prefix="/jobs/<job:number>")
 
 
 @blueprint.get("/log")
 @allow(Role.USER, traffic=Traffic.HELD)
+@describe(
+    WAIT,
+    Param("cursor", "of the batch before; none: from the beginning"),
+    *LOG,
+    Param("unfinished", "`no`: without lines that have no end yet", values=("yes", "no")),
+)
 def log(number: int) -> LogBatch:
+    """A batch of lines of a job's log."""
     query = log_merge.Query(
         cursor=request.args.get("cursor", ""),
         process=request.args.get("process", ""),
@@ -48,7 +61,9 @@ def log(number: int) -> LogBatch:
 
 @blueprint.get("/log/raw")
 @allow(Role.USER, traffic=Traffic.HELD)
+@describe(WAIT, OFFSET, *LOG, sends=("application/octet-stream",))
 def show_raw_log(number: int) -> Response:
+    """The output of one process, byte by byte."""
     query = raw_log.Query(
         process=request.args.get("process", ""),
         offset=int(number_argument("offset", 0)) if "offset" in request.args else None,
@@ -74,20 +89,30 @@ def show_raw_log(number: int) -> Response:
 @blueprint.get("/usage")
 @allow(Role.USER)
 def show_usage(number: int) -> JobUsage:
+    """What each process used, over the whole run."""
     with head().database.read() as session:
         return JobUsage(usage.history(session, jobs.find(session, caller(), number).id))
 
 
 @blueprint.get("/code")
 @allow(Role.USER, traffic=Traffic.TRANSFER)
+@describe(sends=("application/x-tar",))
 def download_code(number: int) -> Response:
+    """The exact tree of a job's code as a tar."""
     headers = {"Content-Disposition": f'attachment; filename="job-{job_name(number)}-code.tar"'}
     return Response(code.archive(_sources(), _code(number)), mimetype="application/x-tar", headers=headers)
 
 
 @blueprint.get("/diff")
 @allow(Role.USER, traffic=Traffic.TRANSFER)
+@describe(
+    Param("to", "the number of the other job"),
+    flag("stat", "only which files, and how many lines"),
+    Param("binary", "`no`: a binary file is one line", values=("yes", "no")),
+    sends=("text/x-diff",),
+)
 def diff(number: int) -> Response | DiffStat:
+    """What was not committed, or what differs between two jobs."""
     other = _code(job_argument("to")) if "to" in request.args else None
     if request.args.get("stat") == "yes":
         return code.stat(_sources(), _code(number), other)
@@ -97,7 +122,9 @@ def diff(number: int) -> Response | DiffStat:
 
 @blueprint.get("/archive")
 @allow(Role.USER, traffic=Traffic.TRANSFER)
+@describe(OFFSET, sends=("application/gzip",))
 def download(number: int) -> Response:
+    """The directory of a job with its log, as a tar."""
     with head().database.read() as session:
         job = jobs.find(session, caller(), number)
         directory = head().data.attempt(job.id, job.attempt)

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from pit_protocol.answers.jobs import Status
 from pit_server.api.http.context import head, long_poll, number_argument, wait_argument
+from pit_server.api.http.description import LIMIT, WAIT, Param, describe, flag
 from pit_server.api.http.guard import Role, allow, caller
 from pit_server.services.jobs.records import job_records
 from pit_server.traffic import Traffic
@@ -16,7 +17,14 @@ DEFAULT_ROWS = 20
 
 @blueprint.get("/status")
 @allow(Role.USER, traffic=Traffic.HELD)
+@describe(
+    WAIT,
+    LIMIT,
+    Param("seen", "the revision that the caller has: wait for a newer one", "integer"),
+    flag("mine", "only the caller's own jobs"),
+)
 def status() -> Status:
+    """What runs, waits and ended last."""
     limit = min(int(number_argument("limit", DEFAULT_ROWS)), job_records.MAX_ROWS)
     most_running = limit if "limit" in request.args else None
     mine = request.args.get("mine") == "yes"

@@ -4,6 +4,7 @@ from flask import Blueprint
 
 from pit_protocol.answers.queue import Queue
 from pit_server.api.http.context import head, number_argument
+from pit_server.api.http.description import LIMIT, describe
 from pit_server.api.http.guard import Role, allow, caller
 from pit_server.services.scheduling import queue_view
 
@@ -13,7 +14,9 @@ DEFAULT_ROWS = 100
 
 @blueprint.get("/queue")
 @allow(Role.USER)
+@describe(LIMIT)
 def show() -> Queue:
+    """The order in which the scheduler considers waiting jobs."""
     limit = int(number_argument("limit", DEFAULT_ROWS))
     last, estimating = head().scheduling.last, head().estimating
     with head().database.read() as session:

@@ -5,6 +5,7 @@ from flask import Blueprint
 from pit_protocol.answers.snapshots import OfferAnswer
 from pit_protocol.messages.submission import MissingObjects, Offer
 from pit_server.api.http.context import head, message
+from pit_server.api.http.description import describe
 from pit_server.api.http.guard import Role, allow, caller
 from pit_server.services.snapshots import negotiation
 from pit_server.services.snapshots.sources import Sources
@@ -18,7 +19,9 @@ MAX_QUESTION = 8 * 1024 * 1024
 
 @blueprint.post("/offer")
 @allow(Role.USER)
+@describe(body=Offer)
 def offer() -> OfferAnswer:
+    """Offer a snapshot; the answer says what to send."""
     offered = message(Offer)
     place = negotiation.check_offer(offered)
     return negotiation.answer(_sources(), caller().user_id or 0, offered, place, _credential(place))
@@ -26,7 +29,9 @@ def offer() -> OfferAnswer:
 
 @blueprint.post("/missing")
 @allow(Role.USER, max_bytes=MAX_QUESTION)
+@describe(body=MissingObjects)
 def missing() -> MissingObjects:
+    """Which objects the head does not have."""
     asked = message(MissingObjects)
     place = negotiation.check_query(asked)
     return negotiation.list_missing(_sources(), caller().user_id or 0, asked, place, _credential(place))

@@ -6,6 +6,7 @@ from pit_protocol.answers.files import Upload
 from pit_protocol.problem import Problem
 from pit_server.api.http.body import Body
 from pit_server.api.http.context import head, number_argument
+from pit_server.api.http.description import OFFSET, Param, describe
 from pit_server.api.http.guard import Role, allow, caller
 from pit_server.services.files import domains
 from pit_server.store import pack_uploads
@@ -18,13 +19,21 @@ MAX_BODY = 1 << 50  # the setting, not the framework, bounds an upload
 @blueprint.get("/<sha256>")
 @allow(Role.USER)
 def show(sha256: str) -> Upload:
+    """How much of a pack has arrived."""
     pack_uploads.check_name(sha256)
     return _record(sha256, pack_uploads.progress(head().data.upload(caller().user_id or 0, sha256)))
 
 
 @blueprint.put("/<sha256>")
 @allow(Role.USER, max_bytes=MAX_BODY, traffic=Traffic.TRANSFER)
+@describe(
+    OFFSET,
+    Param("size", "of the whole pack", "integer", required=True),
+    takes="application/octet-stream",
+    status=(200, 201),
+)
 def upload(sha256: str) -> tuple[Upload, int]:
+    """Send a piece of a pack."""
     pack_uploads.check_name(sha256)
     if "size" not in request.args:
         raise Problem(

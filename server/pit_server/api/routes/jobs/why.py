@@ -14,6 +14,7 @@ blueprint = Blueprint("why", __name__)
 @blueprint.get("/jobs/<job:number>/why")
 @allow(Role.USER)
 def show(number: int) -> Why:
+    """Why a job waits, or how it came where it is."""
     facts = explanation.Facts(head().scheduling.last, head().delay_facts, head().data, head().settings)
     with head().database.read() as session:
         found, search = explanation.explain(session, caller(), number, facts)

@@ -10,6 +10,7 @@ from pit_protocol.messages.beat import MAX_BEAT, Hello, OrderAction, Orders, Wel
 from pit_protocol.problem import Problem
 from pit_server.api.http.audited import audited
 from pit_server.api.http.context import head, long_poll, message
+from pit_server.api.http.description import describe
 from pit_server.api.http.guard import Role, allow, caller
 from pit_server.background.node_watch import find_pace
 from pit_server.services.nodes import beats, nodes, orders, worker_session
@@ -21,7 +22,9 @@ blueprint = Blueprint("worker", __name__, url_prefix="/node")
 
 @blueprint.post("/join")
 @allow(Role.JOIN)
+@describe(status=(201,))
 def join() -> tuple[Joined, int]:
+    """Make the machine the node of a join code."""
     with audited("join", f"node:{caller().name}") as session:
         name, token = nodes.join(session, _node_id(), caller().token_id, now=time.time())
     return Joined(name, head().cluster, token), 201
@@ -29,7 +32,9 @@ def join() -> tuple[Joined, int]:
 
 @blueprint.post("/session")
 @allow(Role.NODE)
+@describe(body=Hello)
 def begin() -> Welcome:
+    """Begin the session of a worker."""
     hello = message(Hello)
     node_id = _node_id()
     with head().database.write() as session:
@@ -43,7 +48,9 @@ def begin() -> Welcome:
 
 @blueprint.post("/beat")
 @allow(Role.NODE, max_bytes=MAX_BEAT, traffic=Traffic.BEAT)
+@describe(takes="application/vnd.pit.beat")
 def beat() -> Orders:
+    """Reports of a worker, and its orders."""
     received, chunks = unpack_beat(request.get_data())
     node_id = _node_id()
     has_room = beats.receive(
