@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 TESTS ?=
 PYTEST := $(BIN)/pytest --numprocesses 4 --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help demo test check pytest test-faults nemesis test-compat format docs bench bench-smoke clean
+.PHONY: help demo test check pytest test-faults nemesis test-compat format docs site bench bench-smoke clean
 
 help:
 	@echo "make demo         set up a cluster of one machine in a scratch place and run a job on it"
@@ -15,6 +15,7 @@ help:
 	@echo "make test-faults  break a real head and real workers in every way, and check what is left"
 	@echo "make nemesis      break three nodes at random for an hour: SECONDS=60 SEED=7 DATABASE=postgres RUNTIME=docker"
 	@echo "make test-compat  run the tests that need nothing but git: PYTHON=python3.13 has a .venv-3.13 of its own"
+	@echo "make site         build the documentation as a site in build/site, and check its links"
 	@echo "make bench        measure, and print a table"
 	@echo "make bench-smoke  see that every measurement runs"
 
@@ -52,6 +53,11 @@ docs: $(VENV)/.ready
 	$(BIN)/python -m tests.support.pages.job_options_page
 	$(BIN)/python -m tests.support.threats.pages
 
+# The variable silences an advertisement of the theme's successor.
+site: $(VENV)/.ready
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python -m tests.support.pages.site_check build/site
+
 bench: $(VENV)/.ready
 	$(BIN)/python -m bench
 
@@ -59,7 +65,7 @@ bench-smoke: $(VENV)/.ready
 	$(BIN)/python -m bench --smoke
 
 clean:
-	rm -rf .venv .venv-*
+	rm -rf .venv .venv-* build
 
 $(VENV)/.ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

@@ -36,11 +36,6 @@ from tests.support.pages import job_options_page
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
-DOCUMENTS = sorted(
-    path
-    for path in ROOT.rglob("*.md")
-    if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)
-)
 
 
 def reference(name: str) -> str:
@@ -138,13 +133,6 @@ def test_every_state_has_its_letters_documented() -> None:
 def test_every_variable_of_a_process_is_documented() -> None:
     text = reference("environment.md")
     assert [name for name in relative_paths(1, 1, "anna") if f"`{name}`" not in text] == []
-
-
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_link_is_dead(document: Path) -> None:
-    links = re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text())
-    local = [link for link in links if "://" not in link]
-    assert [link for link in local if not (document.parent / link).exists()] == []
 
 
 def test_every_path_in_the_architecture_exists() -> None:
