@@ -11,6 +11,7 @@ import click
 from pit.args.options import LAST, RANGE, job_number, job_numbers
 from pit.ui.times import parse_local_window
 from pit_protocol.arrays.numbers import job_name
+from pit_protocol.notifications import KEY, PREFIX, SLACK, TELEGRAM
 
 # Each kind, and its collection in the API.
 COLLECTIONS = {
@@ -25,6 +26,7 @@ COLLECTIONS = {
 SETTABLE = ("user", "group", "node", "alias", "job")
 ADDABLE = ("user", "group", "node", "alias")  # a job is added by `pit run`
 MAINTENANCE = "maintenance"  # the property of a node that contains a time
+SECRET_CHANNELS = tuple(PREFIX + name for name in (KEY, SLACK, TELEGRAM))
 GROUPED = ("user", "job", "node")
 _INVALID_IN_PATH = re.compile(r"[/\\\x00-\x1f\x7f\ud800-\udfff]")
 
@@ -95,7 +97,7 @@ def parse_group(text: str) -> str:
 
 def is_secret(name: str) -> bool:
     """Whether a property's value must not be shown."""
-    return name == "password" or name.startswith("git.")
+    return name == "password" or name.startswith("git.") or name in SECRET_CHANNELS
 
 
 def parse_properties(words: Sequence[str]) -> dict[str, str | None]:

@@ -11,9 +11,16 @@ from pit.args.entities import Entity, is_secret
 from pit.text_files import read_text
 from pit.ui import prompt
 from pit_protocol.answers.jobs import JobRecord
+from pit_protocol.notifications import KEY, SLACK, TELEGRAM
 from pit_protocol.problem import Problem
 from pit_protocol.wire import to_json
 
+# What is asked for channels of notifications.
+QUESTIONS = {
+    KEY: "Key that signs webhooks",
+    SLACK: "URL of the incoming webhook",
+    TELEGRAM: "Bot and chat, as TOKEN/CHAT",
+}
 STDIN = "-"
 FILE = "@"
 
@@ -74,10 +81,15 @@ def _secret(name: str, value: str | None) -> str:
             "no_secret", f"cannot ask for {name} without a terminal", f"`{name}=-` reads it from stdin"
         )
     else:
-        return prompt.ask_new_password() if name == "password" else prompt.ask_hidden(f"Token for {name[4:]}")
+        return prompt.ask_new_password() if name == "password" else prompt.ask_hidden(_question(name))
     if name == "password":
         prompt.check_password(secret.rstrip("\n"))
     return secret.rstrip("\n")
+
+
+def _question(name: str) -> str:
+    kind, _, rest = name.partition(".")
+    return f"Token for {rest}" if kind == "git" else QUESTIONS[rest]
 
 
 def find_value(entity: Entity, record: Struct, name: str) -> object:

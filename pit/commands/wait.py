@@ -14,7 +14,7 @@ from pit.head.retry import HeadRetry
 from pit.jobs.delay_notes import DelayNotes
 from pit.jobs.log_follow import HOLD_S, note_still_running
 from pit.login.session import open_head
-from pit.ui import output, render
+from pit.ui import desktop, output, render
 from pit.ui.times import short_age
 from pit_protocol.answers.jobs import JobRecord
 from pit_protocol.durations import parse_seconds
@@ -78,8 +78,11 @@ class Watch:
 @jobs_argument(is_optional=True)
 @click.option("--any", "is_any", is_flag=True, help="Wait only until one of them has ended.")
 @click.option("--timeout", metavar="TIME", type=_duration, help="Give up after 10m (exit code 124).")
+@click.option("-n", "--notify", "notifies", is_flag=True, help="Show a desktop notification at each end.")
 @json_option
-def command(numbers: tuple[range, ...], is_any: bool, timeout: float | None, as_json: bool) -> Exit:
+def command(
+    numbers: tuple[range, ...], is_any: bool, timeout: float | None, notifies: bool, as_json: bool
+) -> Exit:
     """Wait until the jobs NUMBER, or your latest job, have ended, and print how.
 
     The exit code is 0 if all succeeded, 3 if one did not, 1 if one cannot be waited for, and 124 if
@@ -101,6 +104,8 @@ def command(numbers: tuple[range, ...], is_any: bool, timeout: float | None, as_
                     code = Exit.PROBLEM
                     continue
                 _show(record, as_json)
+                if notifies:
+                    desktop.notify(f"pit: {record.title}", render.ending(record))
                 if record.outcome != "succeeded" and code is Exit.DONE:
                     code = Exit.JOB_FAILED
         except KeyboardInterrupt:

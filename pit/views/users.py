@@ -31,6 +31,8 @@ LABELS = {
     "quota": "Quota",
     "share_group": "Share group",
     "max_priority": "Priority",
+    "notify": "Notify",
+    "channels": "Channels",
     "admin": "Admin",
     "state": "State",
 }
@@ -56,6 +58,8 @@ def user_text(user: User) -> str:
     pairs = [(label, _text(user, name)) for name, label in LABELS.items() if getattr(user, name) is not UNSET]
     if isinstance(user.limits, list):
         pairs += [("Limits", sanitize(line)) for line in user.limits]
+    if isinstance(user.outbox, list):
+        pairs += [("Messages", sanitize(line)) for line in user.outbox]
     if isinstance(user.jobs, dict):
         pairs.append(("Jobs", jobs_text(user.jobs) or "-"))
     created = [("Since", local_time(user.created_at))] if isinstance(user.created_at, float) else []

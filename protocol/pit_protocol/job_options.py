@@ -17,6 +17,7 @@ from pit_protocol.arrays.numbers import job_name
 from pit_protocol.dependencies import Dependency, render_dependencies
 from pit_protocol.durations import parse_duration, render_duration
 from pit_protocol.job_times import parse_moment, parse_signal, parse_stall
+from pit_protocol.notifications import MAX_EVENTS, parse_events
 from pit_protocol.problem import Problem
 from pit_protocol.wire import Int, Message
 
@@ -261,6 +262,19 @@ class JobOptions(Message, frozen=True):
             metavar="DURATION[:stop]",
             most=MAX_TIME,
             parse=parse_stall,
+            on_rerun=True,
+        ),
+    ] = None
+    notify: Annotated[
+        str | None,
+        Option(
+            ("--notify",),
+            "Tell me when this happens: started, done, failed, stopped, stalled, or none.",
+            "Notify",
+            metavar="EVENTS",
+            most=MAX_EVENTS,
+            parse=parse_events,
+            is_kept=False,
             on_rerun=True,
         ),
     ] = None

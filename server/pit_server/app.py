@@ -27,6 +27,7 @@ from pit_server.background.disk_watch import DiskWatch
 from pit_server.background.estimating import Estimating
 from pit_server.background.job_space import JobSpace
 from pit_server.background.node_watch import NodeWatch
+from pit_server.background.notifying import Notifying
 from pit_server.background.preparing import Preparing
 from pit_server.background.purge import Purge
 from pit_server.background.scheduling import Scheduling
@@ -56,6 +57,7 @@ from pit_server.wakeups import (
     ESTIMATING,
     JOB_SPACE,
     NODE_WATCH,
+    NOTIFIER,
     PREPARER,
     PURGE,
     SCHEDULER,
@@ -171,6 +173,7 @@ def start_background(head: Head) -> None:
     loop.start("disk-watch", head.wakeups, DISK_WATCH, disk_watch)
     loop.start("job-space", head.wakeups, JOB_SPACE, head.job_space)
     loop.start("clock", head.wakeups, CLOCK, ClockWatch(head.clock))
+    loop.start("notifying", head.wakeups, NOTIFIER, Notifying(head.database, head.settings))
     loop.start("purge", head.wakeups, PURGE, Purge(head.database, head.data))
 
 

@@ -162,6 +162,9 @@ class Settings:
     history_jobs: int = 100_000  # ended jobs of a user; of more, the oldest go to the trash; 0: all
     audit_days: int = 730  # after which rows of the audit are deleted; 0: never
     audit_rows: int = 10_000_000  # of more, the oldest are deleted; 0: none
+    smtp_url: str = ""  # mail server: `smtp://host:25`, `smtps://user:password@host`; empty: no mail is sent
+    mail_from: str = "pit@localhost"  # sender of mails
+    telegram_url: str = "https://api.telegram.org"  # where bots live
     clock_grace_days: float = 3.0  # after a jump of the clock, until ages follow it; 0: when an admin says so
 
     @property

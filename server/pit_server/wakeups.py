@@ -18,6 +18,7 @@ DATA_GC = "data_gc"  # never notified: runs once a day
 JOB_SPACE = "job_space"  # never notified: measures every few minutes
 DISK_WATCH = "disk_watch"  # never notified: looks every few seconds
 PURGE = "purge"  # something was deleted for good, and its files are to go
+NOTIFIER = "notifier"  # there is a message to send
 CLOCK = "clock"  # never notified: runs once an hour
 LOCK_WATCH = "lock_watch"  # never notified: looks every few seconds
 CODE_GC = "code_gc"  # never notified: runs once a day

@@ -63,6 +63,9 @@ class User(Answer, frozen=True):
     max_time: str | UnsetType = UNSET
     max_gpu_hours: str | UnsetType = UNSET
     limits: list[str] | UnsetType = UNSET  # all that apply, with what is used of them
+    notify: str | UnsetType = UNSET  # events of their jobs that the user is told of
+    channels: list[str] | UnsetType = UNSET  # by which: `mail`, `webhook`, `slack`, `telegram`
+    outbox: list[str] | UnsetType = UNSET  # messages that wait or could not be sent, by channel
     created_at: Float | UnsetType = UNSET
     jobs: dict[str, list[Int]] | UnsetType = UNSET  # if not active: those that are held, running, stopping
 

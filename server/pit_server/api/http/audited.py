@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from pit_protocol.notifications import PREFIX as CHANNEL_PREFIX
 from pit_protocol.problem import Problem
 from pit_server.api.http.context import address, head
 from pit_server.api.http.guard import caller
@@ -17,7 +18,7 @@ from pit_server.services.properties import Property
 from pit_server.services.users import secrets
 from pit_server.wakeups import ACCESS
 
-SECRETS = ("password", secrets.PREFIX)  # the prefix is followed by a host
+SECRETS = ("password", secrets.PREFIX, CHANNEL_PREFIX)  # prefixes are followed by a host or a channel
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from pit_server.api.http.description import describe
 from pit_server.api.http.guard import Role, allow, caller
 from pit_server.api.http.paging import PAGE, page
 from pit_server.services.files import removed, trash
+from pit_server.services.notifications import outbox
 from pit_server.services.properties import Property, read_all
 from pit_server.services.scheduling import limits
 from pit_server.services.users import accounts, groups, permissions
@@ -110,11 +111,12 @@ def _record(name: str) -> User:
 
 
 def with_limits(session: Session, record: User, user_id: int) -> User:
-    """The record with all limits that apply, if the caller may see the account."""
+    """The record with all limits that apply and messages that wait, if the caller may see the account."""
     if record.max_gpus is UNSET:
         return record
-    mine = Accounts(session, head().settings).of_user(user_id)
-    return replace(record, limits=limits.describe(session, mine, now=time.time()))
+    mine, now = Accounts(session, head().settings).of_user(user_id), time.time()
+    told = outbox.describe(session, user_id, now=now)
+    return replace(record, limits=limits.describe(session, mine, now=now), outbox=told)
 
 
 def _named(name: str) -> str:

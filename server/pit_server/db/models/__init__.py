@@ -14,7 +14,7 @@ from pit_server.db.models.jobs import (
     Sample,
 )
 from pit_server.db.models.nodes import Alias, Node, NodeGroup, Resource, ResourceGroup
-from pit_server.db.models.users import Group, Membership, Secret, Token, User
+from pit_server.db.models.users import Group, Membership, Notification, Secret, Token, User
 
 __all__ = [
     "IS_LIVE",
@@ -33,6 +33,7 @@ __all__ = [
     "Membership",
     "Node",
     "NodeGroup",
+    "Notification",
     "Process",
     "Resource",
     "ResourceGroup",

@@ -68,6 +68,7 @@ class Job(Base):
     array_job: Mapped[int | None]  # of an element: the number of its array
     array_index: Mapped[int | None]
     results: Mapped[dict[str, Any] | None] = mapped_column(JSON)  # what its processes left in $RESULT_FILE
+    notify: Mapped[str] = mapped_column(default="")  # events that its user is told of; of an element: none
 
 
 class JobGroup(Base):

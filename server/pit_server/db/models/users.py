@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index
+from sqlalchemy import CheckConstraint, ForeignKey, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from pit_server.db.models.base import Base
@@ -26,6 +26,7 @@ class User(Base):
     share_group_id: Mapped[int | None]  # group that is charged for what the user's jobs use
     max_priority: Mapped[str] = mapped_column(default="normal")  # that they may give their jobs
     limits: Mapped[dict[str, Any]] = mapped_column(default=dict)  # that an admin has set, by name
+    notify: Mapped[str] = mapped_column(default="")  # events of their jobs that they are told of
 
 
 class Group(Base):
@@ -56,6 +57,37 @@ class Secret(Base):
     user_id: Mapped[int] = mapped_column(ForeignKey("user_account.id"), primary_key=True)
     name: Mapped[str] = mapped_column(primary_key=True)  # such as `git.github.com`
     sealed: Mapped[str]
+
+
+class Notification(Base):
+    """A message to a user that is to be sent, was sent, or was given up."""
+
+    __tablename__ = "notification"
+    __table_args__ = (
+        Index("notification_by_user", "user_id", "channel", "ended_at"),
+        Index("notification_by_job", "job_id", "event"),
+        Index(
+            "notification_due",
+            "next_at",
+            sqlite_where=text("ended_at IS NULL"),
+            postgresql_where=text("ended_at IS NULL"),
+        ),
+        {"sqlite_autoincrement": True},
+    )
+    id: Mapped[int] = mapped_column(primary_key=True)
+    key: Mapped[str] = mapped_column(unique=True)  # by which a receiver recognizes what it got twice
+    user_id: Mapped[int] = mapped_column(ForeignKey("user_account.id"))
+    job_id: Mapped[int | None] = mapped_column(ForeignKey("job.id"))
+    attempt: Mapped[int] = mapped_column(default=0)
+    event: Mapped[str]
+    channel: Mapped[str]
+    message: Mapped[dict[str, Any]]  # what it says
+    created_at: Mapped[float]
+    next_at: Mapped[float]  # when it is tried next
+    tries: Mapped[int] = mapped_column(default=0)
+    error: Mapped[str] = mapped_column(default="")  # of the latest try
+    ended_at: Mapped[float | None]  # when it was sent or given up
+    is_sent: Mapped[bool] = mapped_column(default=False)
 
 
 class Token(Base):

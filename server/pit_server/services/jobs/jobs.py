@@ -17,6 +17,7 @@ from pit_server.db.database import notify_after_commit
 from pit_server.db.models import Discard, Event, Job, JobGroup, Process, Sample
 from pit_server.services.jobs import lifecycle, time_limits
 from pit_server.services.jobs.arrays import elements
+from pit_server.services.notifications import channels, outbox
 from pit_server.services.properties import Property, read_some_text, read_yes_no
 from pit_server.services.users import access, groups, permissions
 from pit_server.services.users.permissions import Action
@@ -30,6 +31,7 @@ PROPERTIES = (
     Property("keep", read_yes_no),
     Property("time", time_limits.read_limit),
     Property("begin", time_limits.read_begin),
+    Property("notify", channels.read_events),
 )
 COLUMNS = {"title": "title", "keep": "is_kept"}
 
@@ -86,6 +88,8 @@ def set_properties(
             time_limits.change(session, caller, number, value, settings)
         elif name == "begin":
             time_limits.start_now(session, number)
+        elif name == "notify":
+            job.notify, job.options = value, {**job.options, "notify": value or None}
         else:
             setattr(job, COLUMNS[name], value)
     session.flush()
@@ -116,6 +120,7 @@ def scrub(session: Session, number: int) -> None:
     Its row stays without content: its processes may still hold resources of a silent node.
     """
     session.execute(delete(JobGroup).where(JobGroup.job_id == number))
+    outbox.forget_job(session, number)
     whole = select(Job.id).where(or_(Job.id == number, Job.array_job == number))
     session.execute(delete(Event).where(Event.job_id.in_(whole)))
     processes = select(Process.id).where(Process.job_id.in_(whole))

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
-from pit_protocol.arrays.numbers import array_of, is_element
+from pit_protocol.arrays.numbers import array_of, is_element, job_name
+from pit_protocol.notifications import parse_events
 from pit_protocol.states import (
     JOB_MOVES,
     PROCESS_MOVES,
@@ -22,9 +23,15 @@ from pit_protocol.states import (
     ProcessEvent,
     ProcessState,
 )
-from pit_server.db.database import AnyRow, change_orders, note_event, notify_after_commit
+from pit_server.db.database import (
+    AnyRow,
+    change_orders,
+    note_event,
+    notify_after_commit,
+)
 from pit_server.db.models import IS_LIVE, Attempt, Dependency, Job, Process
 from pit_server.services.jobs.arrays import progress
+from pit_server.services.notifications import outbox
 from pit_server.wakeups import SCHEDULER, STATUS, job_topic
 
 HEAD = "head"
@@ -48,6 +55,7 @@ class LockedJob:
     outcome: Outcome | None
     reason: str
     array_size: int | None = None  # of an array
+    notify: str = ""  # events that its user is told of
 
 
 def lock(session: Session, number: int) -> LockedJob:
@@ -58,10 +66,12 @@ def lock(session: Session, number: int) -> LockedJob:
 
 
 def _lock(session: Session, number: int) -> LockedJob:
-    query = select(Job.state, Job.attempt, Job.outcome, Job.reason, Job.array_size).where(Job.id == number)
-    row = session.execute(query.with_for_update()).one()
+    columns = (Job.state, Job.attempt, Job.outcome, Job.reason, Job.array_size, Job.notify)
+    row = session.execute(select(*columns).where(Job.id == number).with_for_update()).one()
     outcome = Outcome(row.outcome) if row.outcome else None
-    return LockedJob(number, JobState(row.state), row.attempt, outcome, row.reason, row.array_size)
+    return LockedJob(
+        number, JobState(row.state), row.attempt, outcome, row.reason, row.array_size, row.notify
+    )
 
 
 def advance(
@@ -112,9 +122,21 @@ def advance(
         notify_after_commit(session, SCHEDULER)
     if target is JobState.ENDED and not is_element(job.number):
         _end_dependencies(session, after)
+    if job.notify:
+        _tell(session, after, event, reason or after.reason, now=now)
     if is_element(job.number):
-        _advance_array(session, _lock(session, array_of(job.number)), target, now=now)
+        array = _lock(session, array_of(job.number))
+        if event is JobEvent.STALLED and array.notify:
+            _tell(session, array, event, f"{job_name(job.number)}: {reason}", now=now)
+        _advance_array(session, array, target, now=now)
     return after
+
+
+def _tell(session: Session, job: LockedJob, event: JobEvent, reason: str, *, now: float) -> None:
+    """Tell the job's user of an event, if they asked for that."""
+    told = outbox.event_of(event, job.state, job.outcome)
+    if told in parse_events(job.notify):
+        outbox.tell_of_job(session, job.number, job.attempt, told, reason=reason, now=now)
 
 
 def _end_dependencies(session: Session, job: LockedJob) -> None:

@@ -26,6 +26,7 @@ from pit_server.services.jobs import dependencies, images, jobs, time_limits, us
 from pit_server.services.jobs.arrays.elements import elements_of
 from pit_server.services.jobs.processes import runtimes
 from pit_server.services.nodes.aliases import KindNames
+from pit_server.services.notifications import channels
 from pit_server.services.scheduling.limits import count_gpus
 from pit_server.services.scheduling.nodes import idle_nodes
 from pit_server.services.scheduling.queue import default_needs
@@ -93,7 +94,9 @@ def accept_submission(
     limits.check_job(accounts, count_gpus(request), time_limits.limit_s(to_json(options)))
     runtime = runtimes.resolve(options, continued.options if continued else None, settings.default_runtime)
     priority = shares.resolve_priority(session, caller, options.priority)
-    submission = replace(submission, options=replace(options, runtime=runtime, priority=priority))
+    notify = channels.resolve(session, caller, options.notify)
+    options = replace(options, runtime=runtime, priority=priority, notify=notify or None)
+    submission = replace(submission, options=options)
     booked = request.with_defaults(default_needs(settings))
     _check_possible(session, caller.user_id, booked, submission.options, now=now)
     origin.check()
@@ -102,6 +105,7 @@ def accept_submission(
     if submission.inherits is not None:
         inherited = jobs.find(session, caller, array_of(submission.inherits))
     job = _row(caller.user_id, submission, origin, str(request), body, now)
+    job.notify = notify
     job.variables = user_variables.seal_all(home, caller.user_id, submission, inherited)
     session.add(job)
     session.flush()

@@ -10,12 +10,14 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from pit_protocol.answers import users as answers
+from pit_protocol.notifications import PREFIX as CHANNEL_PREFIX
 from pit_protocol.problem import Problem
 from pit_protocol.states import JobState
 from pit_server.db.database import notify_after_commit
 from pit_server.db.models import Group, Job, Membership, User
 from pit_server.services import cluster, names
 from pit_server.services.files import unix_ids
+from pit_server.services.notifications import channels, outbox
 from pit_server.services.properties import (
     Property,
     read_email,
@@ -48,6 +50,8 @@ PROPERTIES = (
     Property("max_priority", shares.read_priority, Action.GOVERN_ACCOUNT),
     *limits.USER_PROPERTIES,
     Property(secrets.PREFIX, secrets.read, Action.CHANGE_ACCOUNT),
+    Property("notify", channels.read_events, Action.CHANGE_ACCOUNT),
+    Property(CHANNEL_PREFIX, channels.read, Action.CHANGE_ACCOUNT),
 )
 COLUMNS = {
     "full_name": "full_name",
@@ -57,6 +61,7 @@ COLUMNS = {
     "uid": "uid",
     "quota": "quota_mib",
     "max_priority": "max_priority",
+    "notify": "notify",
 }
 
 
@@ -132,6 +137,8 @@ def set_properties(
             limits.put(user, name, value)
         elif name.startswith(secrets.PREFIX):
             secrets.put(session, home, user.id, name.lower(), value)
+        elif name.startswith(CHANNEL_PREFIX):
+            channels.put(session, home, user, name, value, now=now)
         elif name != "jobs":
             if name in ("admin", "active") and not value:
                 _check_not_last_admin(session, user)
@@ -141,6 +148,7 @@ def set_properties(
     if user.is_active and user.approved_at is None:
         user.approved_at = now
     session.flush()
+    channels.check_signed(session, user.id)
     for choice in (value for _, name, value in values if name == "jobs"):
         deactivation.apply(session, caller, user, choice, now=now)
     notify_after_commit(session, SCHEDULER, STATUS)  # jobs are held or go on, nodes close or open
@@ -192,6 +200,7 @@ def scrub(session: Session, name: str) -> None:
     """Delete the secrets of a removed account for good; its name stays taken."""
     user = session.execute(select(User).where(User.name == name)).scalar_one()
     secrets.delete_all(session, user.id)
+    outbox.forget_user(session, user.id)
     session.execute(update(Job).where(Job.user_id == user.id).values(variables={}))
     user.password_hash = None
     session.flush()
@@ -203,7 +212,7 @@ def records(session: Session, caller: Caller, name: str | None = None) -> list[a
     users = session.execute(query.where(User.name == name) if name else query).scalars().all()
     memberships = groups.names_by_user(session)
     mine = set(memberships[caller.user_id or 0])
-    autoshares, hosts = _autoshares(session), secrets.hosts(session)
+    autoshares, hosts, told_by = _autoshares(session), secrets.hosts(session), channels.list_all(session)
     charged = shares.group_names(session)
     result = []
     for user in users:
@@ -223,6 +232,8 @@ def records(session: Session, caller: Caller, name: str | None = None) -> list[a
                 share_group=charged.get(user.id, ""),
                 max_priority=user.max_priority,
                 **limits.texts(user.limits),
+                notify=user.notify,
+                channels=told_by.get(user.id, []),
                 created_at=user.created_at,
                 jobs=UNSET if user.is_active else deactivation.list_jobs(session, user),
             )

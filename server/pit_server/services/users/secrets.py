@@ -77,7 +77,8 @@ def delete_all(session: Session, user_id: int) -> None:
 def hosts(session: Session) -> dict[int, list[str]]:
     """The hosts each user has a credential for."""
     found: dict[int, list[str]] = {}
-    for user_id, name in session.execute(select(Secret.user_id, Secret.name).order_by(Secret.name)):
+    query = select(Secret.user_id, Secret.name).where(Secret.name.startswith(PREFIX)).order_by(Secret.name)
+    for user_id, name in session.execute(query):
         found.setdefault(user_id, []).append(name.removeprefix(PREFIX))
     return found
 

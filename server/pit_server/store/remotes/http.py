@@ -1,5 +1,6 @@
 """HTTP requests on a user's behalf; addresses are checked, also those of redirects."""
 
+import logging
 import socket
 import ssl
 from collections.abc import Iterator, Mapping
@@ -18,6 +19,7 @@ TIMEOUT = urllib3.Timeout(connect=10, read=30)
 MOST_REDIRECTS = 3
 REDIRECTS = (301, 302, 303, 307, 308)
 PRIVATE_HEADERS = ("authorization", "cookie")
+logging.getLogger("urllib3").setLevel(logging.INFO)  # below, it logs paths, which may be secret
 
 
 def origin(url: str) -> tuple[str, str, int]:

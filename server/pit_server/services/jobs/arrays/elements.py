@@ -184,6 +184,7 @@ def _row(
         "array_job": array["id"],
         "array_index": index,
         "results": None,
+        "notify": "",  # the array tells of its end
     }
 
 

@@ -1,0 +1,1 @@
+"""Notifications: channels of users, the outbox, and how messages are sent."""
