@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.pages.console_blocks import fits, parse
+from tests.support.pages.console_blocks import executed, fits, parse
 
 DOCUMENT = """
 ```console
@@ -21,6 +21,15 @@ Job number: 1
 $ pip install x
 ```
 """
+
+
+def test_a_block_of_another_user_has_their_home(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text(
+        "<!-- as: jill -->\n```console\n$ pit status\n```\n\n```console\n$ pit log\n```\n"
+    )
+    assert [command.text for command in executed(parse(tmp_path / "a.md"))] == [
+        "export HOME=$HOMES/jill", "pit status", "export HOME=$HOMES/anna", "pit log",
+    ]  # fmt: skip
 
 
 def test_a_block_has_commands_with_their_output(tmp_path: Path) -> None:

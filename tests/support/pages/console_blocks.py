@@ -2,17 +2,19 @@
 
 `$ ` begins a command; a here-document reaches to its end. What follows is its output: `…` alone stands for
 any lines, and `…` inside a line for any text. A command that shows no output only has to succeed. A block
-after `<!-- not run: REASON -->` is not executed.
+after `<!-- not run: REASON -->` is not executed, one after `<!-- as: jill -->` with the home of another user.
 """
 
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_FENCE = re.compile(r"(<!-- not run: .*? -->\n)?```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(
+    r"(<!-- not run: .*? -->\n)?(?:<!-- as: (\w+) -->\n)?```console\n(.*?)^```$", re.DOTALL | re.MULTILINE
+)
 _HERE = re.compile(r"<<-?\s*'?\"?(\w+)")
 _LOG_LINE = re.compile(r"\[TIME\] \[(worker|process)")
 _END = "\x01"  # between the output of a command, its exit code, and the next command
@@ -43,12 +45,24 @@ class Command:
 @dataclass(frozen=True)
 class Block:
     is_run: bool
+    user: str | None  # None: the one who reads the document
     commands: tuple[Command, ...]
 
 
 def parse(document: Path) -> list[Block]:
     found = _FENCE.finditer(document.read_text())
-    return [Block(not match[1], tuple(_commands(match[2].splitlines()))) for match in found]
+    return [Block(not match[1], match[2], tuple(_commands(match[3].splitlines()))) for match in found]
+
+
+def executed(blocks: list[Block]) -> list[Command]:
+    """The commands of the blocks, and those by which the shell changes between users, in `$HOMES`."""
+    commands = []
+    for block in blocks:
+        if block.is_run:
+            home = [Command(f"export HOME=$HOMES/{block.user}", ())] if block.user else []
+            back = [Command("export HOME=$HOMES/anna", ())] if block.user else []
+            commands += [*home, *block.commands, *back]
+    return commands
 
 
 def _commands(lines: list[str]) -> Iterator[Command]:
@@ -67,12 +81,19 @@ def _commands(lines: list[str]) -> Iterator[Command]:
 
 
 def run(
-    commands: list[Command], place: Path, env: Mapping[str, str], within_s: float
+    commands: list[Command],
+    place: Path,
+    env: Mapping[str, str],
+    within_s: float,
+    inside: Sequence[str] = (),
 ) -> list[tuple[str, int]]:
-    """Type all commands into one shell; returns what each of them printed, and its exit code."""
+    """Type all commands into one shell; returns what each of them printed, and its exit code.
+
+    `inside` is the command that leads to the machine on which the shell runs, if that is not this one.
+    """
     script = "".join(f"{command.text}\nprintf '{_END}%s{_END}' $?\n" for command in commands)
     done = subprocess.run(
-        ["bash", "-c", script],
+        [*inside, "bash", "-c", script],
         cwd=place,
         env=env,
         stdin=subprocess.DEVNULL,
