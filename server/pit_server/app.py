@@ -1,9 +1,8 @@
 """The application factory: a head from settings, a Flask application from a head."""
 
 import logging
-import secrets
 
-from flask import Flask, Response, current_app, jsonify
+from flask import Flask, Response, current_app, jsonify, request
 from sqlalchemy.exc import DBAPIError
 from werkzeug.exceptions import HTTPException
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
@@ -13,7 +12,8 @@ from pit_protocol import API_PREFIX
 from pit_protocol.problem import Problem
 from pit_protocol.system.pieces import NO_SPACE
 from pit_protocol.system.retention_clock import RetentionClock
-from pit_server.api import BLUEPRINTS
+from pit_server import log_records
+from pit_server.api import BLUEPRINTS, ROOT_BLUEPRINTS
 from pit_server.api.http.flask_app import Application
 from pit_server.api.http.guard import check_access, end_request
 from pit_server.api.http.protocol_check import check_request, mark_answer
@@ -181,9 +181,11 @@ def create_app(head: Head) -> Flask:
     app = Application("pit_server", static_folder=None)
     app.json.sort_keys = False  # type: ignore[attr-defined]
     app.extensions["pit"] = head
+    app.before_request(_begin_request)
     app.before_request(check_request)
     app.before_request(check_access)
     app.after_request(mark_answer)
+    app.after_request(_name_request)
     app.after_request(revalidate)
     app.teardown_request(end_request)
     app.wsgi_app = DispatcherMiddleware(app.wsgi_app, {MOUNT: DavApp(head)})  # type: ignore[method-assign]
@@ -192,6 +194,8 @@ def create_app(head: Head) -> Flask:
     app.wsgi_app = HostCheck(app.wsgi_app, head.settings)  # type: ignore[method-assign]
     for blueprint in BLUEPRINTS:
         app.register_blueprint(blueprint, url_prefix=API_PREFIX + (blueprint.url_prefix or ""))
+    for blueprint in ROOT_BLUEPRINTS:
+        app.register_blueprint(blueprint)
     app.extensions["pit_traffic"] = make_classifier(app, MOUNT)
     app.register_error_handler(Problem, _problem)
     app.register_error_handler(Cancelled, lambda cancelled: _problem(cancelled.problem))
@@ -200,6 +204,16 @@ def create_app(head: Head) -> Flask:
     app.register_error_handler(OSError, _system_error)
     app.register_error_handler(Exception, _bug)
     return app
+
+
+def _begin_request() -> None:
+    if "gunicorn.socket" not in request.environ:  # whose worker has done it
+        log_records.begin_request()
+
+
+def _name_request(response: Response) -> Response:
+    response.headers["X-Request-Id"] = log_records.request_id()
+    return response
 
 
 def _problem(problem: Problem) -> Response:
@@ -237,7 +251,7 @@ def _system_error(error: OSError) -> Response:
 
 
 def _bug(error: Exception) -> Response:
-    reference = secrets.token_hex(4)
+    reference = log_records.request_id()
     log.error("internal error %s", reference, exc_info=error)
     hint = "the head's log has the details under this reference"
     return _problem(Problem("internal_error", f"internal error, reference {reference}", hint, status=500))

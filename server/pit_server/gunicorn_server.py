@@ -11,7 +11,7 @@ from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
 
 from pit_protocol.problem import Problem
-from pit_server import host_check, tls
+from pit_server import host_check, log_records, tls
 from pit_server.api.http.guard import release_request
 from pit_server.app import create_app, create_head, start_background, take_over
 from pit_server.background import loop
@@ -50,7 +50,7 @@ class HeadApplication(BaseApplication):  # type: ignore[misc]
             "keepalive": int(IDLE_S),
             "limit_request_line": 8190,  # gunicorn's maximum: the log cursor of a large job is long
             "graceful_timeout": SHUTDOWN_S,
-            "post_request": lambda _worker, _request, environ, _response: release_request(environ),
+            "post_request": self._end_request,
             "loglevel": "warning",
             "worker_exit": lambda _arbiter, _worker: self._close(),
             "proc_name": "pit-head",
@@ -65,6 +65,17 @@ class HeadApplication(BaseApplication):  # type: ignore[misc]
         for name, value in options.items():
             if name in self.cfg.settings:  # older gunicorn versions have no control socket
                 self.cfg.set(name, value)
+
+    def _end_request(self, _worker: Any, request: Any, environ: dict[str, Any], response: Any) -> None:
+        """The response has been sent, or never will be."""
+        release_request(environ)
+        status, answer = getattr(response, "status_code", None), request.pit_answer
+        seconds = answer.note_end(status)
+        if self._settings.log_requests == "on":
+            fields = {"method": request.method, "path": request.path, "status": status}
+            line = "%s %s: %s after %.3f s"
+            fields |= {"kind": str(answer.traffic), "seconds": round(seconds, 4)}
+            log.info(line, request.method, request.path, status, seconds, extra={"fields": fields})
 
     def _lock_watch(self, head: Head) -> LockWatch:
         return LockWatch(head.database, self._settings.sqlalchemy_url, self._held, stop_serving)
@@ -86,8 +97,7 @@ class HeadApplication(BaseApplication):  # type: ignore[misc]
 
 def serve(settings: Settings) -> None:
     """Serve until a signal stops it; a Problem if another head runs on the same database."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("alembic").setLevel(logging.WARNING)
+    log_records.configure(settings.log_format)
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Each connection has a descriptor.
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)

@@ -29,6 +29,8 @@ CHOICES = {
     "default_runtime": ("any", "process", "docker"),
     "pull": ("missing", "always", "never"),
     "placement": MODES,
+    "log_format": ("text", "json"),
+    "log_requests": ("on", "off"),
 }
 BOUNDS = {
     "bcrypt_cost": (4, 20),
@@ -165,6 +167,8 @@ class Settings:
     smtp_url: str = ""  # mail server: `smtp://host:25`, `smtps://user:password@host`; empty: no mail is sent
     mail_from: str = "pit@localhost"  # sender of mails
     telegram_url: str = "https://api.telegram.org"  # where bots live
+    log_format: str = "text"  # of the head's own log: text, json
+    log_requests: str = "off"  # on: a line in the log for every request
     clock_grace_days: float = 3.0  # after a jump of the clock, until ages follow it; 0: when an admin says so
 
     @property

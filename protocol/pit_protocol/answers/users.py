@@ -18,6 +18,12 @@ class About(Answer, frozen=True):
     needs_setup: bool  # there is no user yet
 
 
+class Health(Answer, frozen=True):
+    """What a probe gets."""
+
+    status: str  # `ok`
+
+
 class IssuedToken(Answer, frozen=True):
     """What a client gets that logged in."""
 

@@ -2,7 +2,19 @@
 
 from flask import Blueprint
 
-from pit_server.api.routes import aliases, audit, auth, file_changes, files, groups, me, nodes, openapi, users
+from pit_server.api.routes import (
+    aliases,
+    audit,
+    auth,
+    file_changes,
+    files,
+    groups,
+    me,
+    monitoring,
+    nodes,
+    openapi,
+    users,
+)
 from pit_server.api.routes.jobs import job_files, jobs, overview, queue, snapshots, uploads, why
 from pit_server.api.routes.worker import node_data, sessions
 
@@ -28,3 +40,4 @@ _MODULES = (
     openapi,
 )
 BLUEPRINTS: tuple[Blueprint, ...] = tuple(module.blueprint for module in _MODULES)
+ROOT_BLUEPRINTS: tuple[Blueprint, ...] = (monitoring.blueprint,)  # their paths have no prefix

@@ -8,6 +8,7 @@ from sqlalchemy import select
 
 from pit_protocol.notifications import KEY, MAIL, WEBHOOK
 from pit_protocol.problem import Problem
+from pit_server import metrics
 from pit_server.db.database import AnyRow, Database
 from pit_server.db.models import User
 from pit_server.services.notifications import channels, delivery, outbox
@@ -50,6 +51,7 @@ class Notifying:
         try:
             error = self._try(row)
             with self._database.write() as session:
+                metrics.NOTIFICATIONS.labels(row.channel, "failed" if error else "sent").inc()
                 if error is None:
                     outbox.note_sent(session, row, now=time.time())
                 elif outbox.note_failed(session, row, error, now=time.time()):

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
+from pit_server import log_records
 from pit_server.db.database import Database
 from pit_server.services.jobs import preparation
 from pit_server.settings import Settings
@@ -56,13 +57,18 @@ class Preparing:
                 self._pool.submit(self._prepare, number)
         return bool(preparing)
 
-    def _prepare(self, number: int) -> None:
+    def _try(self, number: int) -> None:
         try:
             preparation.prepare(self._database, self._data, self._settings, number)
         except Exception:
             log.exception("preparing job %d failed unexpectedly", number)
             with self._lock:
                 self._failed.add(number)
+
+    def _prepare(self, number: int) -> None:
+        try:
+            with log_records.about_job(number):
+                self._try(number)
         finally:
             with self._lock:
                 del self._under_way[number]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from pit_protocol.arrays.numbers import is_element
+from pit_server import metrics
 from pit_server.db.database import Database
 from pit_server.scheduler.plan import FULL_PASS_S, Plan, plan
 from pit_server.scheduler.reason import Reason
@@ -33,6 +34,10 @@ class Scheduling:
 
     def __call__(self) -> float | None:
         """Make a pass; returns when the next one is due, because shares and time limits change."""
+        with metrics.PASS_SECONDS.time():
+            return self._pass()
+
+    def _pass(self) -> float | None:
         now = time.time()
         dependencies.resolve(self._database, now=now)
         with self._database.read() as session:

@@ -26,7 +26,7 @@ from gunicorn import http
 from gunicorn.workers.gthread import ThreadWorker
 
 from pit_protocol.problem import Problem
-from pit_server import cancellation
+from pit_server import cancellation, log_records, metrics
 from pit_server.connections.inbound import Inbound, Stage
 from pit_server.connections.thread_pools import ThreadPools
 from pit_server.connections.tls_contexts import TlsContexts
@@ -83,6 +83,7 @@ class HeadWorker(ThreadWorker):  # type: ignore[misc]
         sys.setswitchinterval(SWITCH_S)
         if self.cfg.is_ssl:
             self._contexts = TlsContexts(Files(Path(self.cfg.certfile), Path(self.cfg.keyfile)))
+        metrics.CONNECTIONS.set_function(lambda: self.nr_conns)
         super().init_process()
 
     def load_wsgi(self) -> None:
@@ -160,6 +161,8 @@ class HeadWorker(ThreadWorker):  # type: ignore[misc]
 
     def _answer(self, request: Any, conn: Inbound) -> bool:
         most_s = self.wsgi.extensions["pit"].settings.request_timeout_s
+        log_records.begin_request()
+        request.pit_answer = metrics.Answer(conn.traffic, time.perf_counter())  # for `note_answer`
         with cancellation.limited(most_s, partial(cancellation.is_open, conn.sock), hint=TOO_SLOW_HINT):
             return bool(self.handle_request(request, conn))
 
@@ -197,6 +200,7 @@ class HeadWorker(ThreadWorker):  # type: ignore[misc]
         self.poller.unregister(conn.sock)
         del self._waiting[conn]
         conn.hand_over(partial(http.get_parser, self.cfg, conn.sock, conn.client))
+        conn.traffic = traffic
         future = self.tpool.submit(traffic, self.handle, conn)
         if future is None:
             with suppress(OSError):

@@ -14,6 +14,7 @@ from enum import Enum, auto
 from typing import Any
 
 from pit_server.connections.patient_socket import PatientSocket
+from pit_server.traffic import Traffic
 
 HANDSHAKE_S = 5.0
 RECEIVE_S = 15.0  # for the head of a request and a small body
@@ -48,6 +49,7 @@ class Inbound:
         self.sock: Any = PatientSocket.adopt(sock)
         self.sock.setblocking(False)
         self.client, self.server = client, server
+        self.traffic = Traffic.SHORT  # known when its request is complete
         self.parser: Any = None
         self.events = selectors.EVENT_READ
         self.deadline = now + (HANDSHAKE_S if context else RECEIVE_S)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+from pit_server import metrics
 from pit_server.traffic import Budget, Traffic
 
 
@@ -23,8 +24,10 @@ class ThreadPools:
         budget = self._budgets[traffic]
         with self._lock:
             if self._busy[traffic] >= budget.threads + budget.waiting:
+                metrics.REFUSED.labels(traffic).inc()
                 return None
             self._busy[traffic] += 1
+        metrics.begin_request(traffic)
         future = self._pools[traffic].submit(call, *args)
         future.add_done_callback(lambda _: self._release(traffic))
         return future
@@ -36,3 +39,4 @@ class ThreadPools:
     def _release(self, traffic: Traffic) -> None:
         with self._lock:
             self._busy[traffic] -= 1
+        metrics.end_request(traffic)

@@ -9,12 +9,14 @@ its generation.
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from time import perf_counter
 from typing import Any, Protocol
 
 from sqlalchemy import Connection, Engine, Row, create_engine, event, insert, update
 from sqlalchemy.orm import Session
 
 from pit_protocol.problem import Problem
+from pit_server import metrics
 from pit_server.db import generation, sequences
 from pit_server.db.models import Event, Node
 from pit_server.wakeups import Wakeups, node_topic
@@ -58,13 +60,15 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Session]:
         """A session that sees one snapshot and changes nothing."""
-        with Session(self._reading) as session:
+        with metrics.READ.time(), Session(self._reading) as session:
             yield session
 
     @contextmanager
     def write(self) -> Iterator[Session]:
         """A session that commits at the end; do no slow work in it."""
+        begun = perf_counter()
         with self._writers, Session(self._writing, expire_on_commit=False, autoflush=False) as session:
+            metrics.WAIT.observe(perf_counter() - begun)
             event.listen(session, "after_flush", sequences.note_new)
             yield session
             if events := session.info.get("events"):
@@ -75,6 +79,9 @@ class Database:
                 session.execute(update(Node).where(Node.id == node_id).values(revision=Node.revision + 1))
             self._commit(session)
         self.wakeups.notify({*session.info.get("topics", ()), *map(node_topic, nodes)})
+        metrics.WRITE.observe(perf_counter() - begun)
+        for observe, value in session.info.get("measured", ()):
+            observe(value)
 
     def _commit(self, session: Session) -> None:
         """Commit if no later head has begun; numbers that it hands out are recorded around it."""
@@ -104,6 +111,11 @@ class Database:
 
 def notify_after_commit(session: Session, *topics: str) -> None:
     session.info.setdefault("topics", set()).update(topics)
+
+
+def measure_after_commit(session: Session, observe: Callable[[float], object], value: float) -> None:
+    """Let a metric know of a value, if this transaction is committed."""
+    session.info.setdefault("measured", []).append((observe, value))
 
 
 def note_event(session: Session, **columns: Any) -> None:

@@ -37,8 +37,9 @@ CHANGING_JOB_ROUTES = [
 
 
 def routes(app: Flask, *kinds: Role) -> Iterator[tuple[str, str]]:
+    """Those of the API."""
     for rule in app.url_map.iter_rules():
-        if app.view_functions[rule.endpoint].role in kinds:
+        if rule.rule.startswith("/api/v1") and app.view_functions[rule.endpoint].role in kinds:
             for method in sorted((rule.methods or set()) & METHODS):
                 yield method, _path(rule)
 

@@ -182,6 +182,11 @@ class Quotas:
         if not is_full:
             self.fill_reserve_file()
 
+    @property
+    def is_disk_full(self) -> bool:
+        with self._lock:
+            return self._is_full
+
     def release_reserve_file(self) -> bool:
         """Delete the reserve file, so that beats and job ends can be stored; False if it is gone already."""
         try:

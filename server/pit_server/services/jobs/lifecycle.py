@@ -7,6 +7,7 @@ element is locked before the element.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
@@ -23,9 +24,11 @@ from pit_protocol.states import (
     ProcessEvent,
     ProcessState,
 )
+from pit_server import metrics
 from pit_server.db.database import (
     AnyRow,
     change_orders,
+    measure_after_commit,
     note_event,
     notify_after_commit,
 )
@@ -56,6 +59,7 @@ class LockedJob:
     reason: str
     array_size: int | None = None  # of an array
     notify: str = ""  # events that its user is told of
+    since: float = inf  # when it entered its state
 
 
 def lock(session: Session, number: int) -> LockedJob:
@@ -66,11 +70,11 @@ def lock(session: Session, number: int) -> LockedJob:
 
 
 def _lock(session: Session, number: int) -> LockedJob:
-    columns = (Job.state, Job.attempt, Job.outcome, Job.reason, Job.array_size, Job.notify)
+    columns = (Job.state, Job.attempt, Job.outcome, Job.reason, Job.array_size, Job.notify, Job.since)
     row = session.execute(select(*columns).where(Job.id == number).with_for_update()).one()
     outcome = Outcome(row.outcome) if row.outcome else None
     return LockedJob(
-        number, JobState(row.state), row.attempt, outcome, row.reason, row.array_size, row.notify
+        number, JobState(row.state), row.attempt, outcome, row.reason, row.array_size, row.notify, row.since
     )
 
 
@@ -122,6 +126,7 @@ def advance(
         notify_after_commit(session, SCHEDULER)
     if target is JobState.ENDED and not is_element(job.number):
         _end_dependencies(session, after)
+    _measure(session, job, after, now=now)
     if job.notify:
         _tell(session, after, event, reason or after.reason, now=now)
     if is_element(job.number):
@@ -130,6 +135,19 @@ def advance(
             _tell(session, array, event, f"{job_name(job.number)}: {reason}", now=now)
         _advance_array(session, array, target, now=now)
     return after
+
+
+def _measure(session: Session, before: LockedJob, after: LockedJob, *, now: float) -> None:
+    """Measure how long jobs wait and run; those of an array are its elements."""
+    if before.state is after.state or before.array_size is not None:
+        return
+    spent_s = max(0.0, now - before.since)
+    if before.state is JobState.WAITING and after.state is JobState.STARTING:
+        measure_after_commit(session, metrics.JOB_WAIT_SECONDS.observe, spent_s)
+    elif before.state is JobState.RUNNING:
+        measure_after_commit(session, metrics.JOB_RUN_SECONDS.observe, spent_s)
+    if after.state is JobState.ENDED:
+        measure_after_commit(session, metrics.JOBS_ENDED.labels(after.outcome).inc, 1)
 
 
 def _tell(session: Session, job: LockedJob, event: JobEvent, reason: str, *, now: float) -> None:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from pit_protocol.answers.nodes import Joined
 from pit_protocol.messages.beat import MAX_BEAT, Hello, OrderAction, Orders, Welcome, unpack_beat
 from pit_protocol.problem import Problem
+from pit_server import metrics
 from pit_server.api.http.audited import audited
 from pit_server.api.http.context import head, long_poll, message
 from pit_server.api.http.description import describe
@@ -52,6 +53,7 @@ def begin() -> Welcome:
 def beat() -> Orders:
     """Reports of a worker, and its orders."""
     received, chunks = unpack_beat(request.get_data())
+    metrics.BEATS.inc()
     node_id = _node_id()
     has_room = beats.receive(
         head().database,
