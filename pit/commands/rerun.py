@@ -12,10 +12,11 @@ from pit.args.job_options import job_options
 from pit.args.options import example, job_argument, json_option, quiet_option
 from pit.args.run_mistakes import parse_request
 from pit.args.usage_problem import UsageProblem
-from pit.commands.run import accepted, take_snapshot
+from pit.commands.run import accepted
 from pit.exit_codes import Exit
 from pit.head.client import Head
 from pit.head.latest import find_number, find_options
+from pit.jobs.project_run import take_snapshot
 from pit.jobs.submission import submit, submit_worktree
 from pit.login.session import open_head
 from pit.snapshot.repository import Repository

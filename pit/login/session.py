@@ -19,9 +19,12 @@ def open_head() -> Head:
 
 def require_terminal(connection: Connection) -> None:
     """Raise a Problem unless a person can log in on a terminal."""
-    if prompt.is_interactive():
-        return
-    raise Problem(
+    if not prompt.is_interactive():
+        raise no_token(connection)
+
+
+def no_token(connection: Connection) -> Problem:
+    return Problem(
         "no_token",
         f"there is no token for the head at {connection.url} (from {connection.source})",
         "`pit login` on a terminal logs in; `pit login --with-token` reads a token from stdin",
