@@ -71,7 +71,7 @@ _RULES: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("cpu is counted in cores", _replace(rf"({_NUMBER})\s*m\s*:\s*(cpu)\b", _scaled(1000))),
     ("a process is written in square brackets", lambda text: text.translate(str.maketrans("({)}", "[[]]"))),
     ("the count comes first", _replace(rf"({_KIND})\s*[:=]\s*({_COUNT})(?=\s*[\],])", r"\2:\1")),
-    ("a kind is written without blanks", _replace(rf"({_KIND}) +(?=[0-9A-Za-z][^\[\]]*\])", r"\1")),
+    ("a kind is written without spaces", _replace(rf"({_KIND}) +(?=[0-9A-Za-z][^\[\]]*\])", r"\1")),
     ('":" follows the count', _replace(rf"({_COUNT})(?:\s*[x*×]\s*|\s+)({_KIND}|\[)", r"\1:\2")),
     ('":" follows the count', _replace(rf"({_COUNT})\s*,\s*(cpu|mem|gpu)\b", r"\1:\2")),
     ('":" follows the count', _replace(r"\b([0-9]+)\[", r"\1:[")),

@@ -27,7 +27,7 @@ _TERMINALS = {
 # Common mistakes: a token, and the next one that is not allowed after it.
 _HINTS = {
     ("KIND", "COLON"): "; the count comes first",
-    ("KIND", "VALUE"): "; a kind is written without blanks",
+    ("KIND", "VALUE"): "; a kind is written without spaces",
 }
 
 

@@ -44,7 +44,7 @@ secret_option: Callable[[Any], Any] = click.option(
     multiple=True,
     shell_complete=_complete,
     callback=lambda ctx, param, words: parse_assignments(words, param.opts[-1]),  # noqa: ARG005
-    help="Like -e, but nobody is shown the value; leave VALUE out to keep it off the command line.",
+    help="Like -e, but the value is never shown; leave VALUE out to keep it off the command line.",
 )
 
 

@@ -108,7 +108,7 @@ def parse_pairs(words: Sequence[str], known: Sequence[str]) -> dict[str, str]:
     for word in words:
         name, equals, _ = word.partition("=")
         if not equals or name not in known:
-            raise click.UsageError(f"{word!r} is no filter; write {', '.join(known)}, each with =VALUE")
+            raise click.UsageError(f"{word!r} is not a filter; write {', '.join(known)}, each with =VALUE")
     return pairs
 
 

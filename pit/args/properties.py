@@ -96,7 +96,11 @@ def find_value(entity: Entity, record: Struct, name: str) -> object:
     """A property of a record; raise a Problem that lists the known properties."""
     values = flatten(entity, record)
     if name not in values:
-        raise Problem("unknown_property", f"{entity} has no property {name!r}", f"it has {', '.join(values)}")
+        raise Problem(
+            "unknown_property",
+            f"{entity} has no property {name!r}",
+            f"its properties are {', '.join(values)}",
+        )
     return values[name]
 
 

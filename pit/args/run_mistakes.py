@@ -102,7 +102,7 @@ def _surplus(words: list[str], option: str) -> UsageProblem | None:
     if option:
         return None
     titles = [word for word in plain if not word.startswith(("-", "[")) and not re.match(r"[0-9-]+:", word)]
-    hint = f"quote a title that has blanks: pit run {shlex.quote(' '.join(titles))}"
+    hint = f"quote a title that has spaces: pit run {shlex.quote(' '.join(titles))}"
     return UsageProblem("there are more words than a title and a request", hint)
 
 

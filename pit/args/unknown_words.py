@@ -139,7 +139,7 @@ def unknown_option(error: click.NoSuchOption) -> UsageProblem:
     words = [option.removeprefix("--") for option in names if option.startswith("--")]
     if close := difflib.get_close_matches(name.lstrip("-"), words, n=2):
         return UsageProblem(message, f"did you mean {_alternatives(f'--{word}' for word in close)}?", context)
-    return UsageProblem(message, f"it has {', '.join(names)}", context)
+    return UsageProblem(message, f"its options are {', '.join(names)}", context)
 
 
 def _options(param: click.Parameter) -> list[str]:

@@ -40,7 +40,7 @@ def _sentence(error: click.ClickException) -> str:
 
 def _hint(error: click.ClickException, context: click.Context | None) -> str:
     if isinstance(error, click.BadOptionUsage):
-        return f"write a value after {error.option_name}, in quotes if it has blanks"
+        return f"write a value after {error.option_name}, in quotes if it has spaces"
     if context is None:
         return ""
     command = context.command
@@ -54,4 +54,4 @@ def _hint(error: click.ClickException, context: click.Context | None) -> str:
     written = " ".join([context.command_path, *command.collect_usage_pieces(context)[1:]])
     lines = [line.strip() for line in (command.epilog or "").splitlines() if " pit " in f" {line.strip()}"]
     shown = f"for example: {lines[0]}; " if lines else ""
-    return f"it is written `{written}`; {shown}{help_text}"
+    return f"usage: `{written}`; {shown}{help_text}"

@@ -25,9 +25,9 @@ from pit_protocol.problem import Problem
 def command(place: str, pin: str | None, as_json: bool) -> Exit:
     """Use the head at URL from now on, or the one that FILE (a .pitconnect.txt) names.
 
-    The address and the head's certificate are stored in ~/.pitconnect.txt. If no CA of the system has
-    signed the certificate, pit shows its fingerprint and asks whether it is the head's. Then you log in
-    or register; your token is stored in ~/.pituser.txt (mode 0600).
+    The address and the head's certificate are stored in ~/.pitconnect.txt. If no CA that the system
+    trusts has signed the certificate, pit shows its fingerprint and asks whether it is the head's.
+    Then you log in or register; your token is stored in ~/.pituser.txt (mode 0600).
     """
     address = establish_trust(place, pin)
     path = keep_home_address(address)

@@ -35,14 +35,14 @@ COLOURS = ((b"+++", "1"), (b"---", "1"), (b"diff ", "1"), (b"@@", "36"), (b"+", 
 @job_argument(is_optional=True)
 @click.argument("other", type=job_number, required=False, shell_complete=complete_job)
 @click.option("--stat", "counts", is_flag=True, help="Only count the lines of each file.")
-@click.option("--binary", is_flag=True, help="Print binary files, too, so that `git apply` takes the patch.")
+@click.option("--binary", is_flag=True, help="Include binary files, so that `git apply` accepts the patch.")
 @json_option
 def command(number: int, other: int | None, counts: bool, binary: bool, as_json: bool) -> Exit:
     """Show the uncommitted changes that job NUMBER, or your latest job, was submitted with.
 
-    With OTHER, show everything that differs between the two jobs: settings, image, variables (of
-    secrets only the names), and each line of code. In a pipe the code is a patch for `git apply`, if
-    no binary file differs; such a file is one line without --binary.
+    With OTHER, show everything that differs between the two jobs: settings, image, variables (for
+    secrets, only the names), and each line of code. In a pipe, the code is a patch for `git apply`.
+    A binary file is one line unless --binary is given.
     """
     with open_head() as head:
         number = find_number(head, number)

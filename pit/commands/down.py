@@ -22,13 +22,14 @@ UNENDED = ("preparing", "waiting", "starting", "running", "stopping")
 
 
 @click.command("down", epilog=example("pit down --leave"))
-@click.option("--leave", is_flag=True, help="Let running jobs run on; the next `pit up` finds them again.")
-@click.option("--stop", "stop_jobs", is_flag=True, help="Stop all jobs first, waiting ones too.")
+@click.option("--leave", is_flag=True, help="Leave running jobs running; the next `pit up` takes them over.")
+@click.option("--stop", "stop_jobs", is_flag=True, help="Stop all jobs first, including waiting ones.")
 @json_option
 def command(leave: bool, stop_jobs: bool, as_json: bool) -> Exit:
     """Stop the head and the worker of `pit up`.
 
-    Refuses while jobs run, unless --leave or --stop is given. Waiting jobs keep waiting.
+    Refuses while jobs are running, unless --leave or --stop is given. Waiting jobs stay in the
+    queue.
     """
     if leave and stop_jobs:
         raise click.UsageError("--leave and --stop exclude each other")

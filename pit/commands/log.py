@@ -24,7 +24,7 @@ def _process_name(text: str) -> str:
     """The rank or `GROUP.INDEX` of a process, also from `worker 1` or `process 0.1`."""
     match = re.fullmatch(r"\[?(?:worker|process|rank)?[ :]?([0-9]{1,6}(?:\.[0-9]{1,6})?)\]?", text.strip())
     if not match:
-        raise click.BadParameter(f"{text!r} is no process: write 1 for worker 1, or 0.1 for GROUP.INDEX")
+        raise click.BadParameter(f"{text!r} is not a process: write 1 for worker 1, or 0.1 for GROUP.INDEX")
     return match[1]
 
 
@@ -34,13 +34,23 @@ def _process_name(text: str) -> str:
     "-f/ ",
     "--follow/--no-follow",
     default=True,
-    help="Follow until the end (default), or print what there is.",
+    help="Follow until the end (default), or print what is there and exit.",
 )
-@click.option("-n", "--tail", metavar="LINES", type=click.IntRange(min=1), help="Only the last LINES lines.")
 @click.option(
-    "-w", "--process", "--worker", "process", metavar="N", type=_process_name, help="Only lines of worker N."
+    "-n", "--tail", metavar="LINES", type=click.IntRange(min=1), help="Print only the last LINES lines."
 )
-@click.option("--since", metavar="TIME", type=_moment, help="Only lines since 14:00, 2026-04-01, or 90m ago.")
+@click.option(
+    "-w",
+    "--process",
+    "--worker",
+    "process",
+    metavar="N",
+    type=_process_name,
+    help="Print only lines of worker N.",
+)
+@click.option(
+    "--since", metavar="TIME", type=_moment, help="Print only lines since 14:00, 2026-04-01, or 90m ago."
+)
 @click.option("--raw", is_flag=True, help="Print the output of one process, byte by byte as it was written.")
 @json_option
 def command(
@@ -55,8 +65,8 @@ def command(
     """Print the log of job NUMBER, or of your latest job, and follow it until the job has ended.
 
     Ctrl-C leaves the job running (exit code 130). Unfinished lines, such as progress bars, are
-    redrawn on a terminal; in a pipe, a new version comes at most once per second. Colours are kept
-    on a terminal only, other control characters are shown escaped; --raw prints them as they are.
+    redrawn on a terminal; a pipe gets a new version at most once per second. Colors are kept only
+    on a terminal, and other control characters are escaped; --raw prints everything as it is.
     """
     filters = {"tail": tail, "process": process, "since": since}
     if raw and as_json:

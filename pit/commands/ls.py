@@ -68,7 +68,7 @@ def _question(
 
 def _check(where: RemotePath, params: Mapping[str, str], found: Collection[object]) -> None:
     if "glob" in params and not found:
-        raise Problem("no_match", f"nothing matches {where}", "`pit ls` lists what there is", status=404)
+        raise Problem("no_match", f"nothing matches {where}", "`pit ls` lists what is there", status=404)
 
 
 def _row(entry: Entry) -> tuple[str, ...]:

@@ -24,8 +24,8 @@ from pit_protocol.problem import Problem
 def command(entity: str, directory: Path | None, shell: bool, as_json: bool) -> Exit | int:
     """Mount the data directory E (home, shared, group:G, user:U or a job's number) at DIR.
 
-    Without DIR it uses a new directory in ~/pit. Ctrl-C unmounts it, after everything was written to the
-    head. `shared` and directories of jobs are read-only.
+    Without DIR, it uses a new directory in ~/pit. Ctrl-C unmounts it once everything is written to
+    the head. `shared` and directories of jobs are read-only.
     """
     require_linux("mount")
     where = parse_remote_path(entity)

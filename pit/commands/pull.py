@@ -45,11 +45,11 @@ STDOUT = "-"
 def command(entity: str, words: tuple[str, ...], force: bool, resume: bool, as_json: bool) -> Exit:
     """Copy PATH of ENTITY to LOCAL; the default is the current directory.
 
-    ENTITY is a job's number, home, user:NAME, group:NAME or shared; home:PATH in one word works, too.
-    PATH is a file, a directory, or a pattern (*, ?, [a-z], **). LOCAL is a file, a directory to copy
-    into, or - for stdout. No partial file is left under its name. A broken transfer is resumed, or
-    later with -c. Hashes are compared at the end. New files inside a project are added to its
-    .git/info/exclude, so that git and the next `pit run` ignore them.
+    ENTITY is a job's number, home, user:NAME, group:NAME or shared; home:PATH as one word also
+    works. PATH is a file, a directory, or a pattern (*, ?, [a-z], **). LOCAL is a file, a directory
+    to copy into, or - for stdout. A file gets its name only when it is complete. A broken transfer
+    is resumed; -c resumes it later. Hashes are compared at the end. New files inside a project are
+    added to its .git/info/exclude, so that git and the next `pit run` ignore them.
     """
     where, local = _parse(entity, words)
     with open_head() as head:
@@ -171,5 +171,5 @@ def _fields(entry: Entry) -> tuple[str, int, float, int, str]:
 def _content(remote: FilesApi, where: RemotePath) -> Content:
     content = remote.content(where)
     if not content.etag:
-        raise Problem("no_file", f"{where} is no file")
+        raise Problem("no_file", f"{where} is not a file")
     return content

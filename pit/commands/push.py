@@ -36,12 +36,12 @@ STDIN = "-"
 def command(entity: str, words: tuple[str, ...], force: bool, resume: bool, as_json: bool) -> Exit:
     """Copy LOCAL, a file or directory, to PATH of ENTITY: home, user:NAME or group:NAME.
 
-    A directory becomes PATH. A file becomes PATH, or is copied into PATH if that is a directory. If PATH
-    ends with /, or is missing, LOCAL is copied into it. home:PATH in one word works, too; LOCAL can be -
-    for stdin.
+    A directory becomes PATH. A file becomes PATH, or is copied into PATH if that is a directory. If
+    PATH ends with /, or is missing, LOCAL is copied into it. home:PATH as one word also works;
+    LOCAL can be - for stdin.
 
-    No partial file is left under its name. A broken transfer is resumed, or later with -c. Hashes are
-    compared at the end.
+    A file gets its name only when it is complete. A broken transfer is resumed; -c resumes it
+    later. Hashes are compared at the end.
     """
     if len(words) > 2:
         raise click.UsageError(f"{words[2]!r} is one word too many; name one file or directory")

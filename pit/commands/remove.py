@@ -36,7 +36,10 @@ TRASHED = ("user", "group", "job")  # kinds that have data
 )
 @click.argument("entities", nargs=-1, required=True, metavar="KIND:NAME... | ENTITY PATH...")
 @click.option(
-    "--drain", "drains", is_flag=True, help="Start no new processes on a node, and wait for those that run."
+    "--drain",
+    "drains",
+    is_flag=True,
+    help="Start no new processes on a node, and remove it when the running ones have ended.",
 )
 @click.option(
     "--lost",
@@ -44,7 +47,9 @@ TRASHED = ("user", "group", "job")  # kinds that have data
     is_flag=True,
     help="Remove an offline node that will not come back; its jobs are marked lost.",
 )
-@click.option("--purge", "purges", is_flag=True, help="Delete for good, also what is in the trash already.")
+@click.option(
+    "--purge", "purges", is_flag=True, help="Delete for good, including what is already in the trash."
+)
 @click.option("-y", "-f", "--yes", is_flag=True, help="Do not ask.")
 @json_option
 def command(
@@ -53,20 +58,21 @@ def command(
     """Remove users, groups, nodes, aliases, ended jobs, or tokens.
 
     Refuses to remove what is in use, and says what uses it. Jobs (a range such as 190-199 names
-    several), users and groups go to the trash with all they have; on a terminal it asks first.
-    `pit restore` brings them back. The exit code is 1 if one of them could not be removed; the others
-    are removed anyway.
+    several), users and groups go to the trash with everything they have; on a terminal, pit asks
+    first. `pit restore` brings them back. The exit code is 1 if one of them could not be removed;
+    the others are removed anyway.
 
-    With --purge they are deleted for good, after a question; `pit rm trash:17` does so with an entry of
-    `pit show trash`, and `pit rm --purge trash` with all of your own. Without a terminal, it needs --yes.
+    --purge deletes them for good, after asking. `pit rm trash:17` does the same for one entry of
+    `pit show trash`, and `pit rm --purge trash` for all of yours. Without a terminal, it needs
+    --yes.
 
-    Processes of a node that is removed with --lost may still run there. Their jobs are marked lost; if
-    the node returns, its worker stops them.
+    Processes of a node that is removed with --lost may still run there. Their jobs are marked lost;
+    if the node returns, its worker stops them.
 
-    With a PATH it moves files and directories of home, user:NAME or group:NAME to the trash:
-    `pit rm home old/data`, or in one word `pit rm home:old/data`. `pit restore` brings them back. PATH
-    may be a pattern, as for `pit pull`: `pit rm home 'runs/*.tmp'`. If it matches several files, it lists
-    them and asks on a terminal.
+    With a PATH, it moves files and directories of home, user:NAME or group:NAME to the trash: `pit
+    rm home old/data`, or `pit rm home:old/data`. `pit restore` brings them back. PATH may be a
+    pattern, as for `pit pull`: `pit rm home 'runs/*.tmp'`. If it matches several files, pit lists
+    them and asks, on a terminal.
     """
     asks = not yes and prompt.is_interactive()
     if entities == ("trash",):

@@ -33,7 +33,7 @@ from pit_protocol.variables import check_job_variables
 @click.option("--title", metavar="TITLE", help="Use this title instead of the old one.")
 @job_options(rerun=True)
 @secret_option
-@click.option("--failed", is_flag=True, help="Of an array: only the elements that failed.")
+@click.option("--failed", is_flag=True, help="Run only the failed elements of an array.")
 @click.option("--here", is_flag=True, help="Use the code of the current project instead of the old code.")
 @click.option("-l", "--log", "follow", is_flag=True, help="Follow the log; exit code 3 if the job fails.")
 @quiet_option
@@ -53,11 +53,11 @@ def command(
     """Run job NUMBER again as a new job with the same code, commands, image, variables and request.
 
     The head still has the code, so your current directory and later changes to the project do not
-    matter. The keep directory starts empty; `pit run -c` continues with an old one. -e and
-    --secret add or replace variables. To rerun another user's job, give all of its secrets anew.
+    matter. The keep directory starts empty; `pit run -c` continues with an old one. -e and --secret
+    add or replace variables. To rerun another user's job, give all of its secrets again.
 
-    An array is run again as a whole, one element of it with 190.7, and with --failed those elements that
-    failed, were lost or timed out. They keep their indices and values.
+    An array is run again as a whole; 190.7 runs one element of it, and --failed only the elements
+    that failed, were lost or timed out. Elements keep their indices and values.
     """
     if request is not None:
         request = parse_request(request)
@@ -94,7 +94,7 @@ def command(
 def _failed(head: Head, old: JobRecord) -> str:
     """What names the failed elements of an array."""
     if old.elements is None:
-        raise UsageProblem(f"job {old.name} is no array", "leave out --failed")
+        raise UsageProblem(f"job {old.name} is not an array", "leave out --failed")
     failed = head.elements(old.number, failed=True).elements
     found = [element.index for element in failed if element.index is not None]
     if not found:

@@ -35,7 +35,7 @@ def command(what: tuple[int | Entity, ...], as_json: bool) -> Exit:
     """Restore from the trash; `pit show trash` lists the trash with its IDs.
 
     A job comes back with its record, log, files and code, a user or group with its files and
-    memberships. Overwrites nothing: it fails if something else is there by now. The exit code is 1 if
+    memberships. It overwrites nothing, and fails if something else is there. The exit code is 1 if
     one of them could not be restored; the others are restored anyway.
     """
     code = Exit.DONE

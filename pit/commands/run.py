@@ -38,7 +38,7 @@ DEFAULT_REQUEST = "[]"
 @click.option("-l", "--log", "follow", is_flag=True, help="Follow the log; exit code 3 if the job fails.")
 @secret_option
 @click.option("-a", "--archive", is_flag=True, help="Send this directory as it is, without git.")
-@click.option("--bundle", is_flag=True, help="Send all objects; the head need not reach the remote.")
+@click.option("--bundle", is_flag=True, help="Send all objects, so that the head does not need the remote.")
 @click.option(
     "--include",
     metavar="NAME",
@@ -66,13 +66,13 @@ def command(
 
     TITLE is a short description. REQUEST says what the job needs: `2:[8:gtx1070]` is two processes
     with eight of these GPUs each. The default is .pitrequest.txt in the project root, or else one
-    process without a GPU. .pitimage.txt in the project root sets the default of --image, and .pitenv
-    that of --venv.
+    process without a GPU. .pitimage.txt in the project root sets the default of --image, and
+    .pitenv that of --venv.
 
-    All files that git does not ignore are sent as they are on disk, committed or not, including those
-    of submodules. Files that match .pitignore are left out, and so are untracked files that look like
-    secrets (.env, *.pem, id_rsa …) unless --include names them. -l with --json prints the job's record,
-    then its log lines, then its record when it has ended.
+    All files that git does not ignore are sent as they are on disk, committed or not, including
+    those of submodules. Files that match .pitignore are left out, and so are untracked files that
+    look like secrets (.env, *.pem, id_rsa …) unless --include names them. -l with --json prints the
+    job's record, then its log lines, then its record when it has ended.
     """
     parsed = parse_request(request, title=title) if request is not None else None
     project = PlainDirectory(Path.cwd()) if archive else Repository.find(Path.cwd())

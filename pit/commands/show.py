@@ -48,13 +48,13 @@ CHOICES = (*LISTS, *FILTERED, "connect", *(f"{kind}:NAME" for kind in RECORDS))
 @click.command("show", epilog=example("pit show jobs user=jill since=2026-04 title=test asc=date limit=20"))
 @click.argument("what", required=False, default=LAST, shell_complete=complete_job)
 @click.argument("filters", nargs=-1, metavar="[FILTER=VALUE]...")
-@click.option("--events", is_flag=True, help="Of a job: each change of state, with time and reason.")
-@click.option("--processes", is_flag=True, help="Of a job: a row for each process, even if they are alike.")
+@click.option("--events", is_flag=True, help="Also show each change of a job's state, with time and reason.")
+@click.option("--processes", is_flag=True, help="Give each process of a job its own row.")
 @click.option(
     "--columns",
     metavar="NAME,…",
     type=parse_columns,
-    help="Of jobs: show these columns; `--columns help` lists them.",
+    help="Show these columns of jobs; `--columns help` lists them.",
 )
 @json_option
 def command(
@@ -65,15 +65,16 @@ def command(
     columns: list[JobColumn] | None,
     as_json: bool,
 ) -> Exit:
-    """Show WHAT: me, users, groups, nodes, aliases, jobs, queue, tokens, audit, trash, usage, connect or one.
+    """Show a list (me, users, groups, nodes, aliases, jobs, queue, tokens, audit, trash, usage) or one item.
 
-    One is user:NAME, group:NAME, node:NAME, alias:NAME, or job:N (or only N); without WHAT, it is your
-    latest job. Processes of a job that are alike share a row. `connect` is the .pitconnect.txt to hand
-    out: the head's URL and certificate.
+    One item is user:NAME, group:NAME, node:NAME, alias:NAME, or job:N (or just N). Without WHAT, it
+    is your latest job. Processes of a job that are alike share a row. `pit show connect` prints the
+    .pitconnect.txt to hand out: the head's URL and certificate.
 
-    Jobs can be filtered by user, node, state (WAI, waiting, failed …), title (a part of it), since and till
-    (today, 14:00, 2026-04-01, or 3d ago), ordered by asc or desc (date, title, user, state), and cut by limit
-    and offset; the audit by actor, object and limit; tokens, for admins, by user.
+    Jobs can be filtered by user, node, state (WAI, waiting, failed …), title (a part of it), since
+    and till (today, 14:00, 2026-04-01, or 3d ago), ordered by asc or desc (date, title, user,
+    state), and cut by limit and offset; the audit by actor, object and limit; tokens, for admins,
+    by user.
     """
     if (events or processes) and what in CHOICES:
         raise click.UsageError(f"--events and --processes are for one job, not for {what}")
@@ -121,7 +122,7 @@ def _unknown(what: str, kind: str, name: str) -> UsageProblem:
     message = f"there is no {what!r} to show"
     if one and name:
         return UsageProblem(message, f"write {one}:{name} for one, {kind} for all")
-    return UsageProblem(message, f"there are {', '.join(CHOICES)}")
+    return UsageProblem(message, f"write {', '.join(CHOICES)}")
 
 
 def _show_connect(as_json: bool) -> None:

@@ -25,15 +25,15 @@ Ask = Callable[..., Status]  # the head's status, since the last one or at once
 
 @click.command("status", epilog=example("pit status --mine --limit 20"))
 @click.option("-w", "--watch", is_flag=True, help="Refresh in place until Ctrl-C (exits 0).")
-@click.option("--mine", is_flag=True, help="Only your own jobs.")
+@click.option("--mine", is_flag=True, help="Show only your own jobs.")
 @click.option(
-    "--limit", metavar="N", type=click.IntRange(1, MAX_ROWS), help="At most N jobs of each section."
+    "--limit", metavar="N", type=click.IntRange(1, MAX_ROWS), help="Show at most N jobs in each section."
 )
 @json_option
 def command(watch: bool, mine: bool, limit: int | None, as_json: bool) -> Exit:
     """Show running, waiting and done jobs.
 
-    S is PREparing, WAIting, STArting, RUNning or SToppinG, and of done jobs SUCceeded, FAIled,
+    S is PREparing, WAIting, STArting, RUNning or SToppinG, and for done jobs SUCceeded, FAIled,
     SToPped, LOSt or TIMed out. UC% and UM% are the utilization of GPUs and of their memory.
     """
     with open_head() as head:

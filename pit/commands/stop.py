@@ -17,7 +17,7 @@ from pit_protocol.problem import Problem
 @jobs_argument()
 @json_option
 def command(numbers: tuple[range, ...], as_json: bool) -> Exit:
-    """Stop the jobs NUMBER; a range such as 190-199 names several, `last` is your latest job.
+    """Stop jobs; a range such as 190-199 names several, and `last` is your latest job.
 
     Processes get SIGTERM, and SIGKILL after a grace period. The exit code is 1 if one of the jobs
     could not be stopped; the others are stopped anyway.

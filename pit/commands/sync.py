@@ -39,10 +39,10 @@ def command(
     dry_run: bool,
     as_json: bool,
 ) -> Exit:
-    """Send what is new or changed in DIRECTORY to PATH of ENTITY: home, user:NAME or group:NAME.
+    """Send new and changed files in DIRECTORY to PATH of ENTITY: home, user:NAME or group:NAME.
 
-    One way, from here to the head. Files that .gitignore or .pitignore name are not sent. Files with the
-    same size and time count as unchanged.
+    Copies one way, from here to the head. Files that .gitignore or .pitignore name are not sent.
+    Files with the same size and time count as unchanged.
     """
     where = parse_remote_path(entity, path)
     entries = local_files.walk_unignored(directory)
@@ -64,7 +64,7 @@ def _there(remote: FilesApi, where: RemotePath) -> Iterable[Entry]:
     if entry is None:
         return []
     if entry.kind != DIRECTORY:
-        raise Problem("no_directory", f"{where} is no directory")
+        raise Problem("no_directory", f"{where} is not a directory")
     return remote.entries(where, recursive="yes")
 
 

@@ -31,7 +31,7 @@ def command(yes: bool, user: str | None, with_token: bool, as_json: bool) -> Exi
         raise Problem(
             "no_project_file",
             f"there is no {CONNECT_FILE} in this project",
-            "`pit connect` makes a head known for all projects",
+            "`pit connect` sets the head for all projects",
         )
     connection = connect_to(file.address, file.path)
     if connection.token is None:

@@ -42,7 +42,8 @@ GLANCE_S = 0.05  # between two checks of something that starts
 def command(port: int | None, as_json: bool) -> Exit:
     """Start a head and a worker on this machine, and use them where no other head is named.
 
-    Does nothing if they run already. All state is in $PIT_HOME, or else in ~/.local/share/pit.
+    Does nothing if they are already running. All state is in $PIT_HOME, or else in
+    ~/.local/share/pit.
     """
     require_linux("up")
     _check_installed()

@@ -83,11 +83,11 @@ class Watch:
 def command(
     numbers: tuple[range, ...], is_any: bool, timeout: float | None, notifies: bool, as_json: bool
 ) -> Exit:
-    """Wait until the jobs NUMBER, or your latest job, have ended, and print how.
+    """Wait until the jobs NUMBER, or your latest job, have ended, and print how they ended.
 
-    The exit code is 0 if all succeeded, 3 if one did not, 1 if one cannot be waited for, and 124 if
-    the time of --timeout is over; then the jobs keep running. With --any only the first job that ends
-    counts. Ctrl-C leaves the jobs running (exit code 130). On a terminal, it says what a job waits for.
+    The exit code is 0 if all succeeded, 3 if one did not, 1 if one cannot be waited for, and 124
+    after --timeout, which leaves the jobs running. With --any, only the first job that ends counts.
+    Ctrl-C leaves the jobs running (exit code 130). On a terminal, it says what a job waits for.
     """
     code = Exit.DONE
     deadline = Deadline(timeout)

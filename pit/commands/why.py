@@ -16,10 +16,11 @@ from pit.views.why import why_text
 @job_argument(is_optional=True)
 @json_option
 def command(number: int, as_json: bool) -> Exit:
-    """Explain why job NUMBER, or your latest job, waits; or where it runs, or how it ended.
+    """Explain why job NUMBER, or your latest job, is waiting, where it runs, or how it ended.
 
-    Of a waiting job: what is missing and who holds it until when, which jobs are ahead and why, and
-    which smaller request would start now. Of an ended job: what failed first, and its last lines.
+    For a waiting job: what is missing, who holds it and until when, which jobs are ahead and why,
+    and which smaller request would start now. For an ended job: what failed first, and its last
+    lines.
     """
     with open_head() as head:
         found = head.why(find_number(head, number, tell=False))

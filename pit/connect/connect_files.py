@@ -25,7 +25,7 @@ class ConnectFile:
 def read_connect_file(path: Path) -> ConnectFile:
     text = read_text(path)
     if text is None:
-        raise Problem("no_connect_file", f"there is no file {path}", "`pit connect URL` makes a head known")
+        raise Problem("no_connect_file", f"there is no file {path}", "`pit connect URL` connects to a head")
     try:
         return ConnectFile(path, parse_address(text))
     except Problem as problem:
@@ -78,7 +78,7 @@ def find_profile(name: str) -> ConnectFile:
     path = profile_path(name)
     if not path.is_file():
         known = ", ".join(list_profiles())
-        hint = f"there are {known}" if known else "`pit profile add NAME URL` makes one"
+        hint = f"the profiles are {known}" if known else "`pit profile add NAME URL` makes one"
         raise Problem("no_such_profile", f"there is no profile {name!r}", hint)
     return read_connect_file(path)
 
@@ -92,7 +92,7 @@ def keep_profile(name: str, address: Address) -> Path:
 
 def profile_path(name: str) -> Path:
     if not _PROFILE.fullmatch(name):
-        raise Problem("bad_name", f"{name!r} is no name of a profile", "write letters, digits, . _ or -")
+        raise Problem("bad_name", f"{name!r} is not a name for a profile", "write letters, digits, . _ or -")
     return _profile_folder() / f"{name}.txt"
 
 

@@ -69,7 +69,7 @@ def _untrusted(project: ConnectFile) -> Problem:
     return Problem(
         "untrusted_project",
         f"{project.path} names a head that is not trusted yet: {project.address}",
-        "if you know it to be yours, `pit trust` logs in there; nothing was sent to it",
+        "if you trust it, `pit trust` logs in there; nothing was sent to it",
     )
 
 
@@ -79,7 +79,7 @@ def _embedded_connection(source: Path | None = None) -> Connection:
         raise Problem(
             "no_head",
             f"no head is known: there is no {CONNECT_FILE} in this project or in {Path.home()}",
-            "`pit connect URL` makes one known, `pit up` starts one on this machine",
+            "`pit connect URL` connects to one, `pit up` starts one on this machine",
         )
     # Another program may use the port by now; it must not get the token.
     if not state.head.is_alive():

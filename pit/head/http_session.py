@@ -149,7 +149,7 @@ class HeadSession:
     def _unreachable(self, why: str) -> Unreachable:
         connection = self.connection
         named = f" (from {connection.source})" if connection.source else ""
-        hint = "check the address, and whether the head runs"
+        hint = "check the address, and that the head is running"
         if connection.is_embedded:
             hint = "`pit up` starts it"
         return Unreachable("unreachable", f"no answer from the head at {connection.url}{named}: {why}", hint)

@@ -36,7 +36,7 @@ def log_in_by_token(connection: Connection, token: str) -> Connection:
     """Store a token that was made elsewhere, if the head accepts it."""
     if not is_token(token):
         raise Problem(
-            "no_token", "that is no token", "`pit-head add-user NAME` on the head's machine prints one"
+            "no_token", "that is not a token", "`pit-head add-user NAME` on the head's machine prints one"
         )
     try:
         with Head(replace(_bare(connection), token=token)) as head:

@@ -42,7 +42,7 @@ def establish_trust(place: str, pin: str | None) -> Address:
 
 def _pinned(url: str, pin: str) -> Address:
     if not PIN.fullmatch(pin):
-        raise Problem("bad_pin", f"{pin!r} is no pin", "write sha256: and 64 hexadecimal digits")
+        raise Problem("bad_pin", f"{pin!r} is not a pin", "write sha256: and 64 hexadecimal digits")
     certificate = _fetch(url)
     if not has_pin(certificate, pin):
         raise _another(url, f"shows {pin_of(certificate)}, not {pin}")

@@ -107,7 +107,9 @@ class WorktreeSnapshot:
         """Leave out the commit, which has missing objects; raise a Problem if this is no partial clone."""
         if not self.repo.is_partial or self.commit is None:
             raise missing_object(next(iter(self.missing)))
-        self.notes.append("this is a partial clone that lacks parts of its commit: only the files are sent")
+        self.notes.append(
+            "this is a partial clone that is missing parts of its commit: only the files are sent"
+        )
         self.commit = self.committed = None
 
     def pack(self, objects: Iterable[tuple[str, str]]) -> Path:

@@ -98,7 +98,7 @@ def _until_end_of_gzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
                 reader.decompress(rest, MIB)
                 rest = reader.unconsumed_tail
         except zlib.error:
-            raise Unreachable("broken_archive", "the head sent something that is no archive") from None
+            raise Unreachable("broken_archive", "the head sent something that is not an archive") from None
         yield chunk
     if not reader.eof:
         raise Unreachable("broken_archive", "the archive has no end")

@@ -167,7 +167,7 @@ def check_place(target: Path) -> None:
     """Raise a Problem if a file's directory does not exist."""
     if not target.parent.is_dir():
         raise Problem(
-            "no_directory", f"{target.parent} is no directory here", "make it first, or name another"
+            "no_directory", f"{target.parent} is not a directory here", "make it first, or name another"
         )
 
 

@@ -74,7 +74,7 @@ def _find(name: str) -> JobColumn:
 
 
 def _known() -> str:
-    return f"there are {', '.join(COLUMNS)}, and {VARIABLE}NAME for a variable"
+    return f"the columns are {', '.join(COLUMNS)}, and {VARIABLE}NAME for a variable"
 
 
 def _value(job: JobRow, name: str) -> str:

@@ -39,7 +39,7 @@ def parse_filters(words: Sequence[str]) -> dict[str, str | float]:
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or key not in FILTERS:
-            raise click.UsageError(f"{word!r} is no filter; write {', '.join(FILTERS)}, each with =VALUE")
+            raise click.UsageError(f"{word!r} is not a filter; write {', '.join(FILTERS)}, each with =VALUE")
         if key in ("state", "outcome"):
             key, value = _parse_state(value)
         filters[key] = _filter_value(key, value, time.time())
@@ -91,7 +91,7 @@ def _parse_state(text: str) -> tuple[str, str]:
     words = ", ".join(
         f"{known} ({LETTERS[known]})" if known in LETTERS else known for known in (*JobState, *Outcome)
     )
-    raise click.UsageError(f"there is no state {text!r}; there are {words}")
+    raise click.UsageError(f"there is no state {text!r}; the states are {words}")
 
 
 def _filter_value(key: str, value: str, now: float) -> str | float:

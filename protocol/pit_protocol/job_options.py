@@ -200,7 +200,7 @@ class JobOptions(Message, frozen=True):
         str | None,
         Option(
             ("--signal",),
-            "Send this signal so many seconds before the time limit, such as USR1@120.",
+            "Send this signal this many seconds before the time limit, such as USR1@120.",
             "Signal",
             metavar="NAME@SECONDS",
             most=MAX_TIME,
@@ -212,7 +212,7 @@ class JobOptions(Message, frozen=True):
         str | None,
         Option(
             ("--begin",),
-            "Do not start before this time (22:00, 2026-12-01T08:00), or for this long (2h).",
+            "Start no earlier than 22:00, 2026-12-01T08:00, or 2h from now.",
             "Begin",
             metavar=MOMENT,
             most=MAX_TIME,
@@ -225,7 +225,7 @@ class JobOptions(Message, frozen=True):
         str | None,
         Option(
             ("--until",),
-            "End the job when its first process has ended with 0, or when all have (default): first or all.",
+            "Succeed when the first process has succeeded, or when all have (default): first or all.",
             "Until",
             metavar="WHICH",
             most=MAX_RUNTIME,
@@ -237,7 +237,7 @@ class JobOptions(Message, frozen=True):
         Int,
         Option(
             ("--retry",),
-            "Run again up to so often if its node is lost, or as --retry-on says.",
+            "Run again up to this many times if the node is lost, or as --retry-on says.",
             "Retry",
             metavar=TIMES,
             on_rerun=True,
@@ -247,7 +247,7 @@ class JobOptions(Message, frozen=True):
         tuple[Int, ...],
         Option(
             ("--retry-on",),
-            "Run again after these exit codes, too; needs --retry.",
+            "Also run again after these exit codes; needs --retry.",
             "Retry on",
             metavar=CODES,
             on_rerun=True,
@@ -257,7 +257,7 @@ class JobOptions(Message, frozen=True):
         str | None,
         Option(
             ("--stall",),
-            "Tell if it does nothing for this long: no output, no use of cores or GPUs; 30m:stop stops it.",
+            "Report the job if it writes nothing and uses no core or GPU for this long; 30m:stop stops it.",
             "Stall",
             metavar="DURATION[:stop]",
             most=MAX_TIME,

@@ -157,7 +157,7 @@ def accept_clock(home: Path) -> None:
 def backup(home: Path, file: Path) -> None:
     """Write a backup of the head to FILE: database, settings, certificate and keys, but not the data root.
 
-    A head may serve meanwhile. Anyone who can read FILE can act as this head, so it has mode 0600.
+    The head may keep running. Anyone who can read FILE can act as this head, so it has mode 0600.
 
     Example: pit-head backup --home /srv/pit /backup/pit.tar
     """
@@ -172,7 +172,7 @@ def backup(home: Path, file: Path) -> None:
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--force", is_flag=True, help="Replace what is there.")
 def restore(home: Path, file: Path, force: bool) -> None:
-    """Restore the head from FILE, a backup. No head may run meanwhile.
+    """Restore the head from FILE, a backup. No head may be running there.
 
     Example: pit-head restore --home /srv/pit /backup/pit.tar
     """
@@ -211,14 +211,18 @@ def install(home: Path, only_print: bool) -> None:
     default=("pit",),
     help="Who decides: pit, EASY backfill, or first come, first served. Repeat it to compare.",
 )
-@click.option("--load", type=click.FloatRange(0.01, 100), help="Let jobs arrive as close together as that.")
-@click.option("--every", type=click.IntRange(1), default=1, help="Keep every so-manieth node.")
-@click.option("--skip", type=click.IntRange(0), default=0, help="Leave out so many jobs at the beginning.")
-@click.option("--jobs", "most_jobs", type=click.IntRange(2), help="Stop after so many jobs.")
 @click.option(
-    "--longest", "longest_s", type=click.FloatRange(1), default=inf, help="Cut run times to so many seconds."
+    "--load",
+    type=click.FloatRange(0.01, 100),
+    help="Scale arrivals so that the jobs need this share of the nodes.",
 )
-@click.option("--seed", type=int, default=1, help="Of the draw that gives users to jobs without one.")
+@click.option("--every", type=click.IntRange(1), default=1, help="Keep every Nth node.")
+@click.option("--skip", type=click.IntRange(0), default=0, help="Skip the first N jobs.")
+@click.option("--jobs", "most_jobs", type=click.IntRange(2), help="Stop after N jobs.")
+@click.option(
+    "--longest", "longest_s", type=click.FloatRange(1), default=inf, help="Cut run times to N seconds."
+)
+@click.option("--seed", type=int, default=1, help="Seed for assigning users to jobs without one.")
 @click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="Try a setting of the head.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def simulate(trace: Path, **options: Any) -> None:

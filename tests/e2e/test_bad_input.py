@@ -29,7 +29,7 @@ def cluster(used_cluster: Cluster) -> Cluster:
         (["download", "99"], 1, "there is no job 99", "`pit status`"),
         (["show", "job:99"], 1, "there is no job 99", "`pit status`"),
         (["show", "node:n99"], 1, "there is no node n99", "`pit show nodes`"),
-        (["show", "jobs", "colour=red"], 2, "'colour=red' is no filter", ""),
+        (["show", "jobs", "colour=red"], 2, "'colour=red' is not a filter", ""),
         (["run"], 2, "", ""),
         (["frobnicate"], 2, "", ""),
     ],

@@ -28,7 +28,7 @@ def config(tmp_path: Path) -> Path:
     ("name", "text", "told"),
     [
         ("network_pool", "10.0.0.1/16", "network_pool: 10.0.0.1/16 has host bits set"),
-        ("network_allow", "10.0.0.7:x", "network_allow: 'x' is no port"),
+        ("network_allow", "10.0.0.7:x", "network_allow: 'x' is not a port"),
         ("network_allow", "head.example.org", "network_allow: Expected 4 octets in 'head.example.org'"),
     ],
 )

@@ -156,7 +156,9 @@ def _add_join(commands: Any) -> None:
     command.add_argument("url", metavar="URL", help="the head's address")
     command.add_argument("pin", metavar="PIN", nargs="?", help="the pin of its certificate")
     command.add_argument("--address", help="where other nodes reach this one (default: its full name)")
-    command.add_argument("--force", action="store_true", help="join again a machine that has joined")
+    command.add_argument(
+        "--force", action="store_true", help="join again, although this machine has joined before"
+    )
 
 
 def _add_run(commands: Any) -> None:
@@ -177,7 +179,7 @@ def _add_install(commands: Any) -> None:
 
 
 def _add_doctor(commands: Any) -> None:
-    command = _add(commands, "doctor", _doctor, "check whether this machine is fit to be a node",
+    command = _add(commands, "doctor", _doctor, "check whether this machine can be a node",
                  "example: pit-worker doctor")  # fmt: skip
     command.add_argument("--json", action="store_true", help="print JSON")
 

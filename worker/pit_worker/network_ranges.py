@@ -23,7 +23,7 @@ def parse_allowed(text: str) -> tuple[AllowedTarget, ...]:
     for part in (part.strip() for part in text.split(",") if part.strip()):
         subnet, colon, port = part.partition(":")
         if colon and not (port.isdecimal() and 0 < int(port) < 65536):
-            raise ValueError(f"{port!r} is no port")
+            raise ValueError(f"{port!r} is not a port")
         places.append(AllowedTarget(IPv4Network(subnet), int(port) if colon else None))
     return tuple(places)
 

@@ -33,7 +33,7 @@ class FailedElement(Answer, frozen=True):
 
 
 class ArrayElement(Answer, frozen=True):
-    """An element of an array that has begun, or a job that is no array."""
+    """An element of an array that has begun, or a job that is not an array."""
 
     index: Int | None
     state: str

@@ -61,7 +61,7 @@ class Elements:
 
 
 def parse_elements(array: str | None, sweep: Sequence[str] = ()) -> Elements | None:
-    """The elements that the options of a job describe; None if it is no array. Raises a Problem."""
+    """The elements that the options of a job describe; None if it is not an array. Raises a Problem."""
     return None if array is None and not sweep else _parse(array, tuple(sweep))
 
 
@@ -149,7 +149,9 @@ def _parse_axes(sweep: Sequence[str]) -> tuple[Axis, ...]:
     for text in sweep:
         name, equals, values = text.partition("=")
         if not equals or not name:
-            raise _bad(f"{text[:80]!r} is no variable with values", "write --sweep lr=1e-3,1e-4 or seed=0-9")
+            raise _bad(
+                f"{text[:80]!r} is not a variable with values", "write --sweep lr=1e-3,1e-4 or seed=0-9"
+            )
         if any(name == axis.name for axis in axes):
             raise _bad(f"--sweep {name[:80]} is given twice", f"put all values into one: {name[:80]}=A,B,C")
         axes.append(Axis(name, _parse_values(name, values)))

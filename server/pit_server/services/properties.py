@@ -41,7 +41,7 @@ def read_all(
             raise Problem(
                 "unknown_property",
                 f"{names_of.a(kind)} has no property {name[:40]!r}",
-                f"it has: {names}",
+                f"its properties are {names}",
                 status=422,
             )
         found.append((match, name, match.read(name, text)))
@@ -74,7 +74,7 @@ def read_email(name: str, text: str) -> str:
     if text and (
         not at or not local or not domain or len(text) > MAX_EMAIL or not text.isprintable() or " " in text
     ):
-        raise Problem("bad_email", f"{name}: {text[:40]!r} is no e-mail address", status=422)
+        raise Problem("bad_email", f"{name}: {text[:40]!r} is not an e-mail address", status=422)
     return text
 
 
@@ -95,7 +95,7 @@ def read_count(name: str, text: str) -> int | None:
         return None
     if not text.isascii() or not text.isdecimal() or not 0 < len(text) <= MOST_DIGITS or int(text) < 1:
         raise Problem(
-            f"bad_{name}", f"{name} must be a whole number from 1 on, not {text[:40]!r}", status=422
+            f"bad_{name}", f"{name} must be a whole number of at least 1, not {text[:40]!r}", status=422
         )
     return int(text)
 

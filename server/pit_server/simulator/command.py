@@ -36,7 +36,7 @@ def _changed_settings(changes: Sequence[str]) -> Settings:
     for change in changes:
         name, _, value = change.partition("=")
         if name not in USED:
-            message = f"{name} is no setting of the scheduler that a simulation uses"
+            message = f"{name} is not a setting of the scheduler that a simulation uses"
             raise Problem("bad_setting", message, f"It uses {', '.join(USED)}.")
         environ[f"{PREFIX}{name.upper()}"] = value
     return load(Path("simulated"), environ)

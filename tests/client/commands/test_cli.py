@@ -86,7 +86,7 @@ def test_no_name_of_another_tool_hides_a_command() -> None:
     [
         ("status --wtch", "did you mean --watch?"),
         ("run x --gpus 2", "GPUs are part of the request: pit run TITLE '[2:gpu]'"),
-        ("logout --x", "it has --json"),
+        ("logout --x", "its options are --json"),
     ],
 )
 def test_an_unknown_option_is_told_what_there_is(pit_command: Pit, words: str, hint: str) -> None:
@@ -121,7 +121,7 @@ def test_an_unreachable_head_is_named_with_the_file_it_came_from(home: Path, pit
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
         f"pit: no answer from the head at {url} (from {home}/.pitconnect.txt): connection refused\n"
-        "check the address, and whether the head runs\n"
+        "check the address, and that the head is running\n"
     )
 
 
@@ -210,7 +210,7 @@ def test_version_imports_nothing_but_click(pit_env: dict[str, str]) -> None:
 def test_with_no_head_at_all_it_says_how_to_get_one(home: Path, pit_command: Pit) -> None:
     result = pit_command("status")
     assert result.exit_code == 1
-    assert "`pit connect URL` makes one known, `pit up` starts one on this machine" in result.stderr
+    assert "`pit connect URL` connects to one, `pit up` starts one on this machine" in result.stderr
 
 
 def test_a_connection_without_a_token_says_so(home: Path, pit_command: Pit) -> None:

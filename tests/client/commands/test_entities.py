@@ -199,7 +199,7 @@ class TestGet:
         result = pit_command("get", "me", "password")
         assert result.exit_code == 1
         assert result.stderr.startswith(
-            "pit: user:me has no property 'password'\nit has name, full_name, groups,"
+            "pit: user:me has no property 'password'\nits properties are name, full_name, groups,"
         )
 
 

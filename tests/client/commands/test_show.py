@@ -191,15 +191,15 @@ def test_json_is_the_answer_of_the_head(connected: StubHead, pit_command: Pit, w
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["planet:mars"], "there is no 'planet:mars' to show\nthere are me, users"),
+        (["planet:mars"], "there is no 'planet:mars' to show\nwrite me, users"),
         (["token:7"], "there is no 'token:7' to show"),
         (["user:"], "user: has no name"),
         (["node:.."], "'..' is not a valid node name"),
         (["job:x"], "'x' is not a job number"),
         (["users", "a=b"], "users takes no filter; only jobs, tokens, audit do"),
-        (["audit", "colour=red"], "'colour=red' is no filter; write actor, object, limit"),
+        (["audit", "colour=red"], "'colour=red' is not a filter; write actor, object, limit"),
         (["audit", "limit=x"], "limit is a number, not 'x'"),
-        (["tokens", "anna"], "'anna' is no filter; write user, each with =VALUE"),
+        (["tokens", "anna"], "'anna' is not a filter; write user, each with =VALUE"),
     ],
 )
 def test_a_wrong_word_is_a_usage_error(

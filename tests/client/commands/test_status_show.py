@@ -203,7 +203,7 @@ class TestShow:
     ) -> None:
         result = pit_command("show", "jobs", "--columns", columns)
         assert (result.exit_code, connected.calls) == (2, [])
-        assert "there are number, state, since, created, runtime, " in result.stderr
+        assert "the columns are number, state, since, created, runtime, " in result.stderr
         assert "and env.NAME for a variable" in result.stderr
 
     def test_columns_are_for_jobs_alone(self, connected: StubHead, pit_command: Pit) -> None:
@@ -214,7 +214,9 @@ class TestShow:
         self, connected: StubHead, pit_command: Pit
     ) -> None:
         stderr = pit_command("show", "jobs", "state=happy").stderr
-        assert stderr.startswith("pit: there is no state 'happy'; there are preparing (PRE), waiting (WAI), ")
+        assert stderr.startswith(
+            "pit: there is no state 'happy'; the states are preparing (PRE), waiting (WAI), "
+        )
         assert "ended, succeeded (SUC)" in stderr
 
     @pytest.mark.parametrize(
@@ -288,4 +290,4 @@ class TestShow:
     def test_an_unknown_word_is_a_usage_error(self, connected: StubHead, pit_command: Pit) -> None:
         result = pit_command("show", "everything")
         assert result.exit_code == 2
-        assert result.stderr.startswith("pit: there is no 'everything' to show\nthere are me, users, groups")
+        assert result.stderr.startswith("pit: there is no 'everything' to show\nwrite me, users, groups")

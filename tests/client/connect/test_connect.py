@@ -136,7 +136,7 @@ class TestFingerprint:
     @pytest.mark.parametrize("pin", ["sha256:12", "12" * 32, "sha256:" + "G" * 64])
     def test_is_written_in_one_way(self, secure_head: StubHead, pit_command: Pit, pin: str) -> None:
         result = pit_command("connect", secure_head.url, "--pin", pin)
-        assert (result.exit_code, "is no pin" in result.stderr) == (1, True)
+        assert (result.exit_code, "is not a pin" in result.stderr) == (1, True)
 
 
 class TestFile:

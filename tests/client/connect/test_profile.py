@@ -49,14 +49,14 @@ def test_the_environment_chooses_one_even_in_a_project(
     assert pit_command("status").exit_code == 0
     assert pit_command("profile", "show").stdout.splitlines()[1].startswith("*  lab")
     monkeypatch.setenv("PIT_PROFILE", "lap")
-    assert pit_command("status").stderr == "pit: there is no profile 'lap'\nthere are lab\n"
+    assert pit_command("status").stderr == "pit: there is no profile 'lap'\nthe profiles are lab\n"
 
 
 @pytest.mark.parametrize("name", ["../x", "", ".hidden", "a/b", "x" * 65])
 def test_a_profile_name_cannot_be_a_path(connected: StubHead, pit_command: Pit, name: str) -> None:
     for verb in ("add", "use", "remove"):
         result = pit_command("profile", verb, name)
-        assert (result.exit_code, "is no name of a profile" in result.stderr) == (1, True)
+        assert (result.exit_code, "is not a name for a profile" in result.stderr) == (1, True)
 
 
 def test_nothing_to_store_is_reported(pit_command: Pit) -> None:

@@ -32,7 +32,7 @@ class TestLogin:
         assert TOKEN not in result.output
 
     def test_a_wrong_token_is_not_stored(self, named: StubHead, home: Path, pit_command: Pit) -> None:
-        for typed, why in (("pit_wrong_1\n", "does not accept this token"), ("a b\n", "that is no token")):
+        for typed, why in (("pit_wrong_1\n", "does not accept this token"), ("a b\n", "that is not a token")):
             result = pit_command("login", "--with-token", input=typed)
             assert result.exit_code == 1
             assert why in result.stderr

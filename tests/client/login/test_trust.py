@@ -40,7 +40,7 @@ def test_a_foreign_projects_head_gets_nothing_and_pit_trust_is_named(
     assert result.exit_code == 1
     assert result.stderr == (
         f"pit: {path} names a head that is not trusted yet: {foreign.url}\n"
-        "if you know it to be yours, `pit trust` logs in there; nothing was sent to it\n"
+        "if you trust it, `pit trust` logs in there; nothing was sent to it\n"
     )
 
 

@@ -155,7 +155,7 @@ class TestPartialClone:
         worktree = take_snapshot(partial, tmp_path)
         assert contents(receive(worktree, tmp_path, None)) == contents(partial)
         assert worktree.notes == [
-            "this is a partial clone that lacks parts of its commit: only the files are sent"
+            "this is a partial clone that is missing parts of its commit: only the files are sent"
         ]
         assert (worktree.commit, worktree.committed, worktree.count_lines()) == (None, None, 0)
 

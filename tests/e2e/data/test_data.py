@@ -143,7 +143,7 @@ class TestCommands:
             (("push", "home", "-"), 2, "home is a directory: name the file that stdin is to become"),
             (("pull", "home", "said/*", "-"), 1, "home said/* is a pattern; stdout takes one file"),
             (("cat", "home", "said/*"), 1, "home said/* is a pattern; stdout takes one file"),
-            (("pull", "home", "said/word", "none/word"), 1, "none is no directory here"),
+            (("pull", "home", "said/word", "none/word"), 1, "none is not a directory here"),
             (
                 ("push", "home", "said/", "/dev/null"),
                 1,
@@ -151,7 +151,7 @@ class TestCommands:
             ),
             (("mount", "99999"), 1, "there is no 99999, or you may not see it\n`pit ls 99999` says more\n"),
             (("restore", "it"), 2, "'it' is not an ID; `pit show trash` lists them"),
-            (("download", "1", "-o", "none/job.tar.gz"), 1, "none is no directory here"),
+            (("download", "1", "-o", "none/job.tar.gz"), 1, "none is not a directory here"),
         ],
     )
     def test_what_cannot_be_is_said(
@@ -168,7 +168,9 @@ class TestCommands:
         shared_cluster.ok("push", "-f", "home", "said/word", str(place / "word"))
         for path in ("said/word/below", "said/word/far/below"):
             push = shared_cluster.pit("push", "home", path, str(place / "word"))
-            assert (push.code, "said/word is no directory\nname another place" in push.err) == (1, True), push
+            assert (push.code, "said/word is not a directory\nname another place" in push.err) == (1, True), (
+                push
+            )
         told = shared_cluster.json("cat", "home", "said/word")
         assert told == {"domain": "home", "name": "said/word", "text": "word"}
 

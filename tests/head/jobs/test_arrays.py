@@ -321,7 +321,7 @@ def test_the_queue_shows_an_array_once(
         ({"array": "x"}, "'x' is not a range of elements"),
         ({"array": "0-9%0"}, "%0 would let no element run"),
         ({"array": "2000000"}, "there is no element 2000000"),
-        ({"sweep": ["lr"]}, "'lr' is no variable with values"),
+        ({"sweep": ["lr"]}, "'lr' is not a variable with values"),
         ({"sweep": ["lr=1,,2"]}, "--sweep lr has an empty value"),
         ({"sweep": ["lr=1,1"]}, "--sweep lr has the value 1 twice"),
         ({"sweep": ["lr=1", "lr=2"]}, "--sweep lr is given twice"),

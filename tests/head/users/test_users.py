@@ -125,9 +125,9 @@ def test_an_unknown_property_is_answered_with_the_known_ones(root: Person) -> No
     answer = root.patch("/users/me", fullname="x")
     assert answer.json["message"] == "a user has no property 'fullname'"
     assert answer.json["hint"] == (
-        "it has: full_name, email, password, autoshare, admin, active, jobs, uid, quota, share_group, "
-        "max_priority, "
-        "max_running, max_waiting, max_gpus, max_job_gpus, max_time, max_gpu_hours, git.NAME"
+        "its properties are full_name, email, password, autoshare, admin, active, jobs, uid, quota, "
+        "share_group, max_priority, max_running, max_waiting, max_gpus, max_job_gpus, max_time, "
+        "max_gpu_hours, git.NAME, notify, notify.NAME"
     )
     assert root.put("/users/new").json["message"] == "a user needs full_name"
     assert root.patch("/users/me", **{MEGABYTE: "x"}).status_code in (413, 422)

@@ -33,7 +33,7 @@ SYNTAX = {
     "[2*a100]": (3, '"*" is not allowed here', ('":"', '"-"')),
     "[1080ti]": (6, '"ti" is not allowed here', ('":"', '"-"')),
     "[a100:2]": (6, '":" is not allowed here; the count comes first', ('"]"', '","')),
-    "[GTX 1070]": (6, '"1070" is not allowed here; a kind is written without blanks', ('"]"', '","')),
+    "[GTX 1070]": (6, '"1070" is not allowed here; a kind is written without spaces', ('"]"', '","')),
     "[a100": (6, "the request ends too early", ('"]"', '","')),
     "[a100]]": (7, '"]" is not allowed here', ('","', '"@"', "the end")),
     "[],": (4, "the request ends too early", ('"["', "a count (4)")),

@@ -64,7 +64,7 @@ def parse_path(raw: bytes) -> str:
         return ""
     parts = path.split("/")
     if "\0" in path or ".." in parts or "." in parts or "" in parts:
-        raise Problem("bad_path", f"{path[:200]!r} is no path below a directory", status=422)
+        raise Problem("bad_path", f"{path[:200]!r} is not a path below a directory", status=422)
     if len(raw) >= LONGEST_PATH or any(len(os.fsencode(part)) > LONGEST_NAME for part in parts):
         raise Problem("bad_path", f"the path {path[:40]!r}… is too long", status=422)
     return path
@@ -164,7 +164,9 @@ class Domain:
                     raise
                 if not self._is_directory(path):
                     hint = "name another place, or move it away"
-                    raise Problem("exists", f"{self.named(path)} is no directory", hint, status=409) from None
+                    raise Problem(
+                        "exists", f"{self.named(path)} is not a directory", hint, status=409
+                    ) from None
                 return
             made = os.open(name, DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
             try:
@@ -297,7 +299,9 @@ class Domain:
     def _problem(self, error: OSError, path: str) -> Problem:
         named = self.named(path)
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
-            return Problem("no_such_file", f"{named} is not there", "`pit ls` lists what is", status=404)
+            return Problem(
+                "no_such_file", f"{named} is not there", "`pit ls` lists what is there", status=404
+            )
         if error.errno in (errno.EXDEV, errno.ELOOP):
             return Problem("leads_out", f"{named} is a link that leads out of {self.label}", status=404)
         if error.errno == errno.ENAMETOOLONG:

@@ -133,4 +133,4 @@ def test_the_command_prints_json_or_a_table_and_knows_settings(trace_file: Path)
     table = CliRunner().invoke(cli, command).stdout.splitlines()
     assert [line.split()[0] for line in table] == ["policy", "pit", "fifo"]
     refused = CliRunner().invoke(cli, [*command, "--set", "tls=on"])
-    assert "tls is no setting of the scheduler that a simulation uses" in refused.output
+    assert "tls is not a setting of the scheduler that a simulation uses" in refused.output

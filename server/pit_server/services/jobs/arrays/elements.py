@@ -33,7 +33,7 @@ def element(session: Session, array: Job, number: int) -> Job:
     """One element of an array; a row that is not in the database if it has not begun."""
     index = index_of(number) or 0
     if array.array_size is None:
-        raise _no_element(number, f"job {array.id} is no array")
+        raise _no_element(number, f"job {array.id} is not an array")
     if index not in elements_of(array.options):
         raise _no_element(number, f"`pit show {array.id}` names its elements")
     found = session.execute(select(Job).where(Job.id == number)).scalar_one_or_none()
@@ -47,7 +47,7 @@ def element(session: Session, array: Job, number: int) -> Job:
 
 
 def list_begun(session: Session, array: Job) -> list[int]:
-    """The numbers of the elements that have a row, in order; none if the job is no array."""
+    """The numbers of the elements that have a row, in order; none if the job is not an array."""
     if array.array_size is None:
         return []
     query = select(Job.id).where(Job.array_job == array.id).order_by(Job.array_index)
