@@ -12,7 +12,7 @@ from pit_protocol import API_PREFIX
 from pit_protocol.problem import Problem
 from pit_protocol.system.pieces import NO_SPACE
 from pit_protocol.system.retention_clock import RetentionClock
-from pit_server import log_records
+from pit_server import log_records, web
 from pit_server.api import BLUEPRINTS, ROOT_BLUEPRINTS
 from pit_server.api.http.flask_app import Application
 from pit_server.api.http.guard import check_access, end_request
@@ -190,11 +190,12 @@ def create_app(head: Head) -> Flask:
     app.teardown_request(end_request)
     app.wsgi_app = DispatcherMiddleware(app.wsgi_app, {MOUNT: DavApp(head)})  # type: ignore[method-assign]
     if head.settings.proxies:
-        app.wsgi_app = ProxyFix(app.wsgi_app, x_for=head.settings.proxies)  # type: ignore[method-assign]
+        proxies = head.settings.proxies
+        app.wsgi_app = ProxyFix(app.wsgi_app, x_for=proxies, x_proto=proxies)  # type: ignore[method-assign]
     app.wsgi_app = HostCheck(app.wsgi_app, head.settings)  # type: ignore[method-assign]
     for blueprint in BLUEPRINTS:
         app.register_blueprint(blueprint, url_prefix=API_PREFIX + (blueprint.url_prefix or ""))
-    for blueprint in ROOT_BLUEPRINTS:
+    for blueprint in (*ROOT_BLUEPRINTS, *web.BLUEPRINTS):
         app.register_blueprint(blueprint)
     app.extensions["pit_traffic"] = make_classifier(app, MOUNT)
     app.register_error_handler(Problem, _problem)
@@ -217,9 +218,12 @@ def _name_request(response: Response) -> Response:
 
 
 def _problem(problem: Problem) -> Response:
-    response = jsonify(problem.to_json())
-    response.status_code = problem.status
-    response.mimetype = "application/problem+json"
+    if web.is_page():
+        response = web.show_problem(problem)
+    else:
+        response = jsonify(problem.to_json())
+        response.status_code = problem.status
+        response.mimetype = "application/problem+json"
     if isinstance(problem, TooManyAttempts):
         response.headers["Retry-After"] = str(problem.retry_after_s)
     return response

@@ -196,6 +196,14 @@ class LogBatch(Answer, frozen=True):
     more: bool = False  # the next batch is there already
 
 
+class LogMatches(Answer, frozen=True):
+    """Lines of a log that contain a text; of a long line the part around it."""
+
+    lines: list[LogLine]
+    cursor: str  # opaque; the search goes on there
+    ended: bool  # all that is there has been searched
+
+
 class ProcessUsage(Answer, frozen=True):
     process: str  # `0.1`
     # at, percent of GPU time, percent of GPU memory, percent of a core, MiB of memory

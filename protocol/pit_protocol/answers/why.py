@@ -74,6 +74,18 @@ class Queued(Answer, frozen=True):
     all_tried: bool = True  # False: there was no time to try all smaller requests
 
 
+class RequestCheck(Answer, frozen=True):
+    """What a request means, and whether a job with it could start now."""
+
+    request: str  # in its canonical form
+    words: list[str]  # a sentence for each group of processes
+    possible: bool  # on an idle cluster
+    starts_now: bool = False  # if nothing else waited
+    nodes: list[str] = field(default_factory=list)  # where
+    reason: str = ""  # why not
+    waiting: Int = 0  # jobs that wait already
+
+
 class Failure(Answer, frozen=True):
     """The process that failed first."""
 

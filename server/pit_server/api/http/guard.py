@@ -8,6 +8,7 @@ from typing import Any, ParamSpec
 from flask import current_app, g, request
 
 from pit_protocol.problem import Problem
+from pit_server.api.http import session_cookie
 from pit_server.api.http.context import head
 from pit_server.services.users import tokens
 from pit_server.services.users.tokens import Caller
@@ -108,7 +109,10 @@ def caller() -> Caller:
 
 
 def _caller() -> Caller:
-    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    if "Authorization" in request.headers:
+        scheme, _, token = request.headers["Authorization"].partition(" ")
+    else:
+        scheme, token = "bearer", session_cookie.get_token(request)
     if scheme.lower() != "bearer" or not token:
         raise Problem("no_token", "this needs a token", "`pit login` gets one", status=401)
     return head().callers.find(token.strip(), now=time.time())

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from flask import Blueprint, Response, request
 
-from pit_protocol.answers.jobs import LOG_ENDED, LOG_OFFSET, DiffStat, JobUsage, LogBatch
+from pit_protocol.answers.jobs import LOG_ENDED, LOG_OFFSET, DiffStat, JobUsage, LogBatch, LogMatches
 from pit_protocol.arrays.numbers import job_name
 from pit_protocol.problem import Problem
 from pit_server.api.http.context import head, job_argument, long_poll, number_argument, wait_argument
@@ -14,7 +14,7 @@ from pit_server.db.models import Job
 from pit_server.services.jobs import jobs
 from pit_server.services.jobs.arrays import elements
 from pit_server.services.jobs.records import delays, usage
-from pit_server.services.logs import array_log, log_merge, raw_log
+from pit_server.services.logs import array_log, log_merge, log_search, raw_log
 from pit_server.services.logs.log_text import LogText
 from pit_server.services.snapshots import code
 from pit_server.services.snapshots.sources import Sources
@@ -57,6 +57,21 @@ def log(number: int) -> LogBatch:
         return batch, bool(batch.lines or batch.unfinished) or batch.ended or batch.more
 
     return long_poll(job_topic(number), wait_argument(), look)
+
+
+@blueprint.get("/log/search")
+@allow(Role.USER)
+@describe(
+    Param("text", "what the lines contain; case does not matter", required=True),
+    Param("cursor", "of the answer before; none: from the beginning"),
+    LOG[0],
+)
+def search_log(number: int) -> LogMatches:
+    """Lines of a log that contain a text; takes a second at most."""
+    text, cursor = request.args.get("text", ""), request.args.get("cursor", "")
+    with head().database.read() as session:
+        job = jobs.find(session, caller(), number)
+        return log_search.search(session, job, head().data, text, cursor, request.args.get("process", ""))
 
 
 @blueprint.get("/log/raw")

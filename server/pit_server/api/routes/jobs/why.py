@@ -1,12 +1,15 @@
 """Why a job waits, or how it came where it is."""
 
-from flask import Blueprint
+import time
+
+from flask import Blueprint, request
 from msgspec.structs import replace
 
-from pit_protocol.answers.why import Why
+from pit_protocol.answers.why import RequestCheck, Why
 from pit_server.api.http.context import head
+from pit_server.api.http.description import Param, describe
 from pit_server.api.http.guard import Role, allow, caller
-from pit_server.services.scheduling.why import explanation
+from pit_server.services.scheduling.why import explanation, trial
 
 blueprint = Blueprint("why", __name__)
 
@@ -22,3 +25,13 @@ def show(number: int) -> Why:
         return found
     smaller, all_tried = search.run()
     return replace(found, queued=replace(found.queued, smaller=smaller, all_tried=all_tried))
+
+
+@blueprint.get("/requests/check")
+@allow(Role.USER)
+@describe(Param("request", "such as `2:[8:a100]`", required=True))
+def check_request() -> RequestCheck:
+    """What a request means, and whether a job with it could start now."""
+    text, last = request.args.get("request", ""), head().scheduling.last
+    with head().database.read() as session:
+        return trial.try_request(session, caller(), text, last, head().settings, now=time.time())
