@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 TESTS ?=
 PYTEST := $(BIN)/pytest --numprocesses 4 --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help demo test check pytest test-faults nemesis test-compat format docs site bench bench-smoke clean
+.PHONY: help demo test check pytest test-faults nemesis test-compat format docs site bench bench-smoke bench-peers \
+	.bench-peers clean
 
 help:
 	@echo "make demo         set up a cluster of one machine in a scratch place and run a job on it"
@@ -18,6 +19,7 @@ help:
 	@echo "make site         build the documentation as a site in build/site, and check its links"
 	@echo "make bench        measure, and print a table"
 	@echo "make bench-smoke  see that every measurement runs"
+	@echo "make bench-peers  measure pit and Debian's Slurm side by side, and write bench/results.md"
 
 demo: $(VENV)/.ready
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/first-light/demo.sh
@@ -63,6 +65,13 @@ bench: $(VENV)/.ready
 
 bench-smoke: $(VENV)/.ready
 	$(BIN)/python -m bench --smoke
+	$(BIN)/python -m bench.peers --smoke
+
+bench-peers:
+	@tests/provision $(MAKE) .bench-peers
+
+.bench-peers: $(VENV)/.ready
+	$(BIN)/python -m bench.peers
 
 clean:
 	rm -rf .venv .venv-* build

@@ -18,6 +18,7 @@ from bench import (
     snapshots,
     start,
     throughput,
+    worker,
 )
 from bench.sizes import SMOKE, Sizes
 from bench.table import Row, render
@@ -58,6 +59,7 @@ MEASUREMENTS: dict[str, Measure] = {
     "start": partial(_on_cluster, start.measure),
     "latency": partial(_on_cluster, latency.measure),
     "throughput": partial(_on_cluster, throughput.measure),
+    "worker": worker.measure,
     "scheduler": scheduler.measure,
     "queue": partial(_on_cluster, queue.measure),
     "crowd": partial(_on_cluster, crowd.measure),

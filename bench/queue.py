@@ -23,7 +23,7 @@ def measure(cluster: Cluster, sizes: Sizes) -> list[Row]:
         code = snapshot(cluster, head)
         blocker = submit(head, code, "sleep 600", f"{slots}:[]").number
         eventually(lambda: head.job(blocker).state == "running")
-        _fill(cluster, blocker, waiting)
+        fill_queue(cluster, blocker, waiting)
         times = [seconds(lambda: submit(head, code, "true")) for _ in range(sizes.submissions)]
         statuses = [seconds(lambda: _status(cluster)) for _ in range(sizes.status_calls)]
         if (found := head.status().totals.waiting) < waiting:
@@ -42,7 +42,7 @@ def _status(cluster: Cluster) -> None:
     )
 
 
-def _fill(cluster: Cluster, like: int, count: int) -> None:
+def fill_queue(cluster: Cluster, like: int, count: int) -> None:
     """Insert waiting jobs directly into the database, because preparing each would take too long."""
     database = Database(f"sqlite:///{cluster.home / 'head' / 'pit.db'}", Wakeups())
     with database.write() as session:

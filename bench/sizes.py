@@ -10,6 +10,7 @@ class Sizes:
     client_starts: int = 20
     first_lines: int = 100
     short_jobs: int = 200
+    short_processes: int = 1000
     waiting_jobs: int = 10_000
     submissions: int = 200  # while those jobs wait
     status_calls: int = 10
@@ -52,6 +53,7 @@ SMOKE = Sizes(
     client_starts=2,
     first_lines=2,
     short_jobs=3,
+    short_processes=5,
     waiting_jobs=20,
     submissions=3,
     status_calls=2,

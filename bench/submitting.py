@@ -27,8 +27,10 @@ def snapshot(cluster: Cluster, head: Head) -> Snapshot:
         return bring(head, WorktreeSnapshot(Repository.find(cluster.project.path), Path(place)))
 
 
-def submit(head: Head, code: Snapshot, command: str, request: str = "[]") -> JobRecord:
-    options = JobOptions(command=command)
+def submit(
+    head: Head, code: Snapshot, command: str, request: str = "[]", array: str | None = None
+) -> JobRecord:
+    options = JobOptions(command=command, array=array)
     return head.submit(Submission(uuid.uuid4().hex, "bench", request, code, options=options))
 
 

@@ -8,14 +8,13 @@ from tests.e2e.test_lab import lab, newcomer, root  # noqa: F401
 from tests.support.clusters.lab import Lab, Person
 from tests.support.clusters.local import eventually
 from tests.support.mounts import REMOTE, need_mounts
-from tests.support.requirements import need_programs, need_system_rights
+from tests.support.requirements import need_system_rights
 
 
 @pytest.fixture
 def node(lab: Lab, root: Person) -> None:  # noqa: F811
     need_mounts()
     need_system_rights()
-    need_programs("setpriv")
     lab.start_worker(lab.join(root.ok("add", "node:n0"), "n0"), PIT_WORKER_DATA_ROOT=REMOTE)
     eventually(lambda: root.json("show", "node:n0")["state"] == "online")
 

@@ -231,7 +231,9 @@ class Worker:
             cgroups=self._settings.cgroups, pid_namespaces=self._settings.pid_namespaces
         )
         separates = not accounts.why_shared(self._settings)
-        return LocalRuntime(self._settings.search_path, contained, self._venvs, runs_as_users=separates)
+        return LocalRuntime(
+            self._loop, self._settings.search_path, contained, self._venvs, runs_as_users=separates
+        )
 
     def _make_health(self) -> NodeHealth:
         checks: dict[str, Check] = {

@@ -3,8 +3,9 @@
 The first file has the beginning. What follows is in pieces that are named after the offset at which they
 begin, and the oldest of them are deleted. So there is at most one gap, and every byte keeps its offset.
 
-`python pieces.py FILE KEEP` copies its input to such a stream. It runs beside every process of a job, without
-the site-packages, so this file imports nothing that makes it slow to start, not even `typing`.
+`python pieces.py FILE KEEP` copies its input to such a stream. It runs beside every container, without the
+site-packages; every other process has a supervisor that is a copy of a program with this in memory. So this
+file imports nothing that is slow or large, not even `typing`.
 """
 
 # ruff: noqa: PTH103, PTH108, PTH116, PTH118, SIM105 - pathlib and contextlib take longer to import than the rest
@@ -155,13 +156,14 @@ def main(first: str, keep: int) -> None:
     pieces = Pieces(first, f"{first}.")
     offset = pieces.size()
     while data := os.read(0, BLOCK):
-        _try_append(pieces, data, offset, keep)
+        try_append(pieces, data, offset, keep)
         offset += len(data)
     if offset > pieces.size():
-        _try_append(pieces, b"", offset, keep)  # so that bytes dropped at the end count, too
+        try_append(pieces, b"", offset, keep)  # so that bytes dropped at the end count, too
 
 
-def _try_append(pieces: Pieces, data: bytes, offset: int, keep: int) -> None:
+def try_append(pieces: Pieces, data: bytes, offset: int, keep: int) -> None:
+    """Write the bytes as far as the disk has space."""
     try:
         pieces.append(data, offset, keep)
     except OSError as error:

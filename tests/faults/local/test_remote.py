@@ -135,7 +135,7 @@ def test_a_job_may_end_while_the_head_is_away_and_the_machine_start_anew(
     number = begin(cluster, f"{write}; echo $$ >{tmp_path}/pid; echo ready; exec sleep 60")
     (place,) = attempts(cluster)
     cluster.kill("worker")
-    supervisor = _pids("/bin/sh", "supervise.sh", str(cluster.home))  # first: it would note an end
+    supervisor = _supervisors(cluster)  # first: it would note an end
     mounts = (*_pids("pit_worker.data.mount_daemon", str(place)), *_pids("rclone", str(place)))
     for pid in (*supervisor, *mounts, int((tmp_path / "pid").read_text())):
         os.kill(pid, signal.SIGKILL)
@@ -271,6 +271,11 @@ def test_one_file_that_the_head_cannot_take_keeps_no_other_from_coming(remote: C
     assert (keep / "d1500/k").read_text() == "k\n"
     assert place.is_dir()
     shutil.rmtree(place)
+
+
+def _supervisors(cluster: Cluster) -> list[int]:
+    """Those that have claimed the start of a process."""
+    return [int(file.read_text().split()[0]) for file in cluster.home.rglob("started")]
 
 
 def _pids(*words: str) -> list[int]:

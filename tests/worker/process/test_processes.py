@@ -33,8 +33,8 @@ WELCOME = Welcome("n1", 1, "test", "/data", 1.0)
 class FakeRuntime(LocalRuntime):
     """Starts nothing; a test calls the callbacks itself."""
 
-    def __init__(self) -> None:
-        super().__init__("/bin", Containment(), VenvCache(Path("/nowhere")), runs_as_users=False)
+    def __init__(self, loop: Loop) -> None:
+        super().__init__(loop, "/bin", Containment(), VenvCache(Path("/nowhere")), runs_as_users=False)
         self.started: list[Started] = []
         self.collected: list[ExitCollected] = []
         self.adopted: int | None = None
@@ -57,7 +57,7 @@ class Bench:
 
     def __init__(self, folder: Path) -> None:
         self.loop, self.inotify, self.spool = Loop(), Inotify(), Spool(folder / "spool")
-        self.runtime = FakeRuntime()
+        self.runtime = FakeRuntime(self.loop)
         context = Context(
             self.loop,
             self.runtime,

@@ -185,9 +185,9 @@ def test_a_users_variables_reach_only_the_command(head: StubHead, eventually: Ev
     environment = dict(line.split("=", 1) for line in found.read_text().split("\0")[:-1])
     assert {name: environment.get(name) for name in given} == given
     mine = [each for each in processes() if f"{head.cluster}-1-1".encode() in each.environ]
-    assert len(mine) >= 4  # supervisor, output writer, watchdog, and the command
+    assert mine and all(b"fork_server.py" not in each.command for each in mine)
     told = [each.command for each in mine if b"S3CRET" in each.environ]
-    assert told and not [command for command in told if b"supervise.sh" in command or b"pieces.py" in command]
+    assert told and told == [each.command for each in mine]  # nothing but the command has its environment
     assert not [each.command for each in mine if b"S3CRET" in each.command]
     (data_root / "jobs/1/go").touch()
     end = eventually(lambda: head.end(1))

@@ -8,7 +8,9 @@ import pytest
 
 from pit_protocol.states import KilledBy, ProcessState
 from pit_worker.runtime import containment
-from tests.support.requirements import lack, need_programs
+from pit_worker.runtime.fork_server import PACKAGES, python
+from pit_worker.supervisor import namespace
+from tests.support.requirements import lack, need_programs, need_system_rights
 from tests.support.stubs.worker_head import StubHead
 from tests.worker.conftest import Eventually, Workers
 
@@ -30,7 +32,7 @@ def means(request: pytest.FixtureRequest) -> dict[str, str]:
 
 
 def need_namespaces() -> None:
-    need_programs("unshare", "flock")
+    need_programs("flock")
     if why := containment.why_no_namespace():
         lack(why)
 
@@ -89,26 +91,37 @@ def test_a_process_sees_its_own_namespace_in_proc(head: StubHead, workers: Worke
     end = eventually(lambda: head.end(1))
     assert (end.exit_code, end.signal) == (137, 9)
     lines = head.log(1).splitlines()
-    assert lines[-1] == "sh"
+    assert lines[-1] == "pit-init"
     assert lines[-2].startswith("/bin/bash ")
 
 
-def test_an_unshare_that_dies_of_sigterm_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    fake = tmp_path / "unshare"
-    fake.write_text('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done; shift; exec "$@"\n')
-    fake.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    assert containment.why_no_namespace().startswith("unshare is too old")
-    fake.write_text("#!/bin/sh\necho unshare: not permitted >&2; exit 1\n")
-    assert containment.why_no_namespace() == "unshare failed: unshare: not permitted"
+def test_a_worker_that_may_not_make_namespaces_learns_why():
+    need_system_rights()
+    need_programs("setpriv")
+    words = ["setpriv", "--bounding-set", "-sys_admin", *python(namespace.__file__), *PACKAGES]
+    tried = subprocess.run(words, capture_output=True, text=True)
+    assert (tried.returncode, tried.stderr) == (1, "operation not permitted\n")
 
 
-def test_orphans_are_killed_by_a_supervisor_that_adopts_them(tmp_path: Path):
-    program = [*containment.choose(cgroups=False, pid_namespaces=False).before_supervisor, "/bin/sh", "-c"]
-    script = "(setsid sh -c 'sleep 0.1; cut -d\" \" -f4 /proc/$$/stat' &) ; sleep 0.5; echo $$"
-    done = subprocess.run([*program, script], capture_output=True, text=True, check=True)
-    parent, own = done.stdout.split()
-    assert parent == own
+def test_the_programs_of_a_process_are_its_command_alone(
+    head: StubHead, workers: Workers, eventually: Eventually, data_root: Path, means: dict[str, str]
+):
+    """No shell and no other program around it: with many short processes each one counts."""
+    workers.start(**means)
+    head.run(1, "mkfifo $JOB_DIR/go; echo ready; read <$JOB_DIR/go")
+    eventually(lambda: head.log(1) == "ready\n")
+    marker = f"PIT_COOKIE={head.cluster}-{'-'.join(map(str, head.key(1)))}".encode()
+    programs = [path.parent for path in Path("/proc").glob("[0-9]*/environ") if has(path, marker)]
+    assert [Path(program / "exe").readlink().name for program in programs] == ["bash"]
+    (data_root / "jobs/1/go").write_text("\n")
+    assert eventually(lambda: head.end(1)).exit_code == 0
+
+
+def has(file: Path, text: bytes) -> bool:
+    try:
+        return text in file.read_bytes()
+    except OSError:
+        return False
 
 
 def test_a_child_has_its_grace_though_the_shell_above_it_died_at_once(

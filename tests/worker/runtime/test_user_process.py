@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from pit_protocol.messages.beat import Account, Order, OrderAction
 from pit_worker.runtime import accounts
 from pit_worker.settings import RunAs, Settings
-from tests.support.requirements import need_programs, need_system_rights
+from tests.support.requirements import need_system_rights
 from tests.support.stubs.worker_head import StubHead, a_spec
 from tests.worker.conftest import Eventually, Workers
 
@@ -21,7 +21,6 @@ Run = Callable[..., None]
 @pytest.fixture(autouse=True)
 def worker(workers: Workers, data_root: Path) -> None:
     need_system_rights()
-    need_programs("setpriv")
     for account, job, home in ((ANN, 1, "ann"), (BOB, 2, "bob")):
         for name in (f"jobs/{job}/src", f"jobs/{job}/keep", f"home/{home}"):
             (data_root / name).mkdir(parents=True, exist_ok=True)

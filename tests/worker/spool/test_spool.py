@@ -1,19 +1,20 @@
 """Entries of the spool are written atomically, and only one claim succeeds."""
 
+import os
 import select
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pit_protocol.states import KilledBy
+from pit_worker.loop import Loop
 from pit_worker.process.inotify import Inotify
-from pit_worker.runtime.base import output_writer
-from pit_worker.runtime.local import SUPERVISE
+from pit_worker.runtime.fork_server import ForkServer
 from pit_worker.settings import SettingError
 from pit_worker.spool.entry import End, Intent, Stop
 from pit_worker.spool.spool import Spool
+from pit_worker.supervisor.launch import Launch
 from tests.support.stubs.worker_head import a_spec
 
 INTENT = Intent(1, 2, "test", "boot", "/data", a_spec("echo ran", hostfile="n1\n", KEY="value"))
@@ -61,14 +62,72 @@ def test_a_claim_is_given_once(spool: Spool):
 
 def test_of_many_supervisors_one_runs_the_command(spool: Spool, tmp_path: Path):
     entry = spool.add(INTENT)
-    arguments = ["/bin/sh", str(SUPERVISE), str(entry.path), str(entry.command), str(entry.variables)]
-    arguments += ["", "", "1", *output_writer(entry), ""]  # no cgroup, no lease, no orphans
-    crowd = [subprocess.Popen(arguments, env={"SRC_DIR": str(tmp_path)}) for _ in range(20)]
-    assert {supervisor.wait() for supervisor in crowd} == {0}
+    loop = Loop()
+    server = ForkServer(loop)
+    crowd: dict[int, int] = {}  # process ids and descriptors
+
+    def take(outcome: tuple[int, int] | OSError) -> None:
+        assert not isinstance(outcome, OSError)
+        crowd[outcome[0]] = outcome[1]
+        if len(crowd) == 20:
+            loop.leave(0)
+
+    launch = Launch(
+        directory=str(entry.path),
+        script=str(entry.command),
+        environment={"SRC_DIR": str(tmp_path)},
+        variables={},
+        keep=0,
+        adopts_orphans=True,
+    )
+    for _ in range(20):
+        server.launch(launch, None, take)
+    assert loop.run() == 0
+    for descriptor in crowd.values():
+        assert select.select([descriptor], [], [], 60)[0]
+        os.close(descriptor)
     assert entry.output.pread(0, 100) == b"ran\n"
-    assert entry.exit_code() == 0
+    assert (entry.exit_code(), entry.has_empty_tree()) == (0, True)
     supervisor = entry.supervisor()
-    assert supervisor and supervisor[0] in {supervisor.pid for supervisor in crowd}
+    assert supervisor and supervisor[0] in crowd
+    server.close()
+    loop.close()
+
+
+def test_a_fork_server_that_was_killed_is_replaced(spool: Spool, tmp_path: Path):
+    loop = Loop()
+    server = ForkServer(loop)
+    outcomes: list[tuple[int, int] | OSError] = []
+
+    def take(outcome: tuple[int, int] | OSError) -> None:
+        outcomes.append(outcome)
+        loop.leave(0)
+
+    def launch() -> None:
+        (tmp_path / "none").mkdir(exist_ok=True)
+        server.launch(
+            Launch(directory=str(tmp_path / "none"), script="", environment={}, variables={}, keep=0),
+            None,
+            take,
+        )
+
+    launch()
+    loop.run()
+    assert server._program
+    server._program.kill()
+    server._program.wait()
+    launch()
+    loop._exit_code = None
+    loop.run()
+    launch()
+    loop._exit_code = None
+    loop.run()
+    first, second, third = outcomes
+    assert isinstance(first, tuple) and isinstance(second, OSError) and isinstance(third, tuple)
+    os.close(first[1])
+    os.close(third[1])
+    server.close()
+    loop.close()
 
 
 def test_inotify_reports_a_file_that_grows(tmp_path: Path):

@@ -51,7 +51,7 @@ def test_each_user_has_environments_of_their_own_that_nobody_else_can_reach(
 ):
     need_uv()
     need_system_rights()
-    need_programs("setpriv", "/usr/bin/python3")
+    need_programs("/usr/bin/python3")
     source = data_root / "jobs/1/src"
     make_wheel(source / "wheels", "coal")
     (source / "needs.txt").write_text("coal\n")

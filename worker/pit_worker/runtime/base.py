@@ -12,7 +12,7 @@ from pit_worker.spool.entry import Entry
 from pit_worker.spool.environment import NodeFault, StartRefused
 
 READ_ONLY, WRITE_ONLY = 0o444, 0o200
-LEASE_SCRIPT = Path(__file__).with_name("lease.sh")  # supervise.sh expects it beside itself
+LEASE_SCRIPT = Path(__file__).with_name("lease.sh")  # of containers
 
 Started = Callable[[int | StartRefused | OSError], None]
 ExitCollected = Callable[[int | None], None]

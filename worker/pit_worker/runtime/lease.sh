@@ -1,6 +1,6 @@
 # The lease watchdog of a process: it ends the process when the node has had no contact with the head
-# for too long, whether or not there is still a worker. supervise.sh sources it, and it is put in front
-# of the script that a container starts with; so it uses only what every sh has, and sleep.
+# for too long, whether or not there is still a worker. It is put in front of the script that a container
+# starts with, so it uses only what every sh has, and sleep. Other processes have supervisor/lease.py.
 
 # Whether the lease still lasts; sets $rest to its remaining seconds. The file has the time of the last
 # contact, in seconds since boot.

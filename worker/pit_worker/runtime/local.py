@@ -1,23 +1,29 @@
-"""Processes of this machine itself, each under a supervisor in /bin/sh."""
+"""Processes of this machine itself, each under a supervisor of its own."""
 
-import errno
 import os
 import signal
-import subprocess
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from pit_protocol.system.procfs import read_stat
+from pit_worker.loop import Loop
 from pit_worker.runtime import cgroup, handled_signal, process_tree, user_process
-from pit_worker.runtime.base import ExitCollected, Started, find_job_dir, give_files, output_writer
+from pit_worker.runtime.base import ExitCollected, Started, find_job_dir, give_files
 from pit_worker.runtime.containment import Containment
+from pit_worker.runtime.fork_server import ForkServer
 from pit_worker.spool.entry import Entry, Key
-from pit_worker.spool.environment import NodeFault, StartRefused, environment, places_on_node, script
+from pit_worker.spool.environment import (
+    NodeFault,
+    StartRefused,
+    check_variables,
+    environment,
+    places_on_node,
+    script,
+)
+from pit_worker.supervisor.launch import Launch
 from pit_worker.venv.cache import PRELUDE, VenvCache, variables
-
-SUPERVISE = Path(__file__).with_name("supervise.sh")
 
 
 class LocalRuntime:
@@ -27,13 +33,14 @@ class LocalRuntime:
     gpu_trouble: str | None = ""
 
     def __init__(
-        self, search_path: str, containment: Containment, venvs: VenvCache, *, runs_as_users: bool
+        self, loop: Loop, search_path: str, containment: Containment, venvs: VenvCache, *, runs_as_users: bool
     ) -> None:
+        self._fork_server = ForkServer(loop)
         self._runs_as_users = runs_as_users
         self._search_path = search_path
         self._containment = containment
         self._venvs = venvs
-        self._children: dict[Key, subprocess.Popen[bytes]] = {}
+        self._pids: dict[Key, int] = {}  # of supervisors that this worker started
 
     def check(self) -> str:
         why = user_process.why_not() if self._runs_as_users else ""
@@ -44,16 +51,15 @@ class LocalRuntime:
 
     def start(self, entry: Entry, started: Started) -> None:
         try:
-            outcome: int | StartRefused | OSError = self._start(entry)
+            self._start(entry, started)
         except (StartRefused, OSError) as error:
-            outcome = error
-        started(outcome)
+            started(error)
 
     def collect_exit(self, entry: Entry, collected: ExitCollected) -> None:
         # Another worker's supervisor may have got the claim; then this one exited without starting anything.
         collected(self.adopt(entry) if entry.exit_code() is None else None)
 
-    def _start(self, entry: Entry) -> int:
+    def _start(self, entry: Entry, started: Started) -> None:
         spec = entry.intent.spec
         if spec is None:
             raise StartRefused("it must not be started")
@@ -64,55 +70,59 @@ class LocalRuntime:
             venvs = self._venvs.make_user_dir(entry.intent.cluster, spec.venv, spec.account)
             seen = (user_process.VENVS, user_process.PRELUDE) if spec.account else (venvs, PRELUDE)
             around |= variables(spec.venv, *map(str, seen))
+        check_variables({**around, **spec.variables})
+        account = spec.account
         try:
-            arguments = [
-                *self._containment.before_supervisor,
-                "/bin/sh",
-                str(SUPERVISE),
-                str(entry.path),
-                script(entry, spec, places),
-                places.variables,
-                self._make_cgroup(entry),
-                f"{spec.lease_s:.0f}" if spec.lease_s else "",
-                f"{spec.grace_s:g}",
-                *output_writer(entry),
-                "orphans" if self._containment.adopts_orphans else "",
-                *self._containment.before_command(entry.path),
-                *(user_process.as_user(spec.account) if spec.account else []),
-            ]
-            launch = partial(_launch, arguments, around)
-            if spec.account:
+            launch = Launch(
+                directory=str(entry.path),
+                script=script(entry, spec, places),
+                environment=around,
+                variables=dict(spec.variables),
+                keep=entry.output_bytes,
+                cgroup=self._make_cgroup(entry),
+                lease_s=spec.lease_s or 0.0,
+                grace_s=spec.grace_s,
+                account=(account.uid, account.gid, list(account.gids)) if account else None,
+                is_namespaced=self._containment.is_namespaced,
+                adopts_orphans=self._containment.adopts_orphans,
+            )
+            mounts = None
+            if account:
                 give_files(entry, spec)
-                child = user_process.start(entry, spec, venvs, launch)
-            else:
-                child = launch()
-        except ValueError as error:
-            raise StartRefused(f"it could not be started: {error}") from error
+                mounts = user_process.make_mounts(entry, spec, venvs)
+            try:
+                self._fork_server.launch(launch, mounts, partial(self._on_launched, entry, started))
+            finally:
+                if mounts is not None:
+                    os.close(mounts)
         except OSError as error:
-            # Arguments and environment come from the job; everything else is the node's.
-            kind = StartRefused if error.errno == errno.E2BIG else NodeFault
-            raise kind(f"it could not be started: {error}") from error
-        self._children[entry.key] = child
-        return os.pidfd_open(child.pid)
+            raise NodeFault(f"it could not be started: {error}") from error
+
+    def _on_launched(self, entry: Entry, started: Started, outcome: tuple[int, int] | OSError) -> None:
+        if isinstance(outcome, OSError):
+            started(outcome)
+        else:
+            self._pids[entry.key] = outcome[0]
+            started(outcome[1])
 
     def adopt(self, entry: Entry) -> int | None:
-        self._reap(entry)
         known = entry.supervisor()
-        pid = known[0] if known else process_tree.find_leader(entry.marker)
-        if pid is None:
+        if known is None:
             return None
         try:
-            descriptor = os.pidfd_open(pid)
+            descriptor = os.pidfd_open(known[0])
         except ProcessLookupError:
             return None
         # First open, then read: a reused process id has another start time.
-        stat = read_stat(pid)
-        if stat is None or stat.has_ended or (known and stat[:2] != known):
+        stat = read_stat(known[0])
+        if stat is None or stat.has_ended or stat[:2] != known:
             os.close(descriptor)
             return None
         return descriptor
 
     def signal(self, entry: Entry, number: int) -> int:
+        if entry.has_empty_tree():
+            return 0  # its supervisor saw to that, so nobody has to search all processes
         supervisor = self._supervisor(entry)
         if number and supervisor:
             # It records the exit status, so it is not killed; but it may have been frozen.
@@ -139,7 +149,12 @@ class LocalRuntime:
     def list_pids(self, entry: Entry) -> set[int]:
         if group := _recorded_cgroup(entry):
             return cgroup.members(group)
-        return process_tree.list_members(entry.marker, self._supervisor(entry), entry.output_writer())
+        supervisor = self._supervisor(entry)
+        members = process_tree.list_members(entry.marker, supervisor, entry.output_writer())
+        if self._containment.is_namespaced and supervisor:
+            # The first process of the namespace is not the job's.
+            members = {pid for pid in members if (stat := read_stat(pid)) and stat.parent != supervisor[0]}
+        return members
 
     def command_has_ended(self, entry: Entry) -> bool:
         return entry.command_has_ended()
@@ -148,12 +163,13 @@ class LocalRuntime:
         return entry.exit_code() is not None
 
     def remove(self, entry: Entry) -> None:
-        self._reap(entry)
+        self._pids.pop(entry.key, None)
         if group := _recorded_cgroup(entry):
             cgroup.remove(group)
 
-    def remove_orphans(self, cluster: str) -> None:
-        """There is nothing outside the spool."""
+    def remove_orphans(self, cluster: str) -> None:  # noqa: ARG002
+        """There is nothing outside the spool; but this thread has other mounts than in the last session."""
+        self._fork_server.close()
 
     def list_disks(self) -> list[Path]:
         return []
@@ -162,7 +178,7 @@ class LocalRuntime:
         return find_job_dir(entry)
 
     def shut_down(self) -> None:
-        """Nothing was set up."""
+        self._fork_server.close()
 
     def _make_cgroup(self, entry: Entry) -> str:
         if self._containment.cgroup is None:
@@ -176,26 +192,9 @@ class LocalRuntime:
     def _supervisor(self, entry: Entry) -> tuple[int, int] | None:
         if known := entry.supervisor():
             return known
-        child = self._children.get(entry.key)
-        stat = read_stat(child.pid) if child else None
+        pid = self._pids.get(entry.key)
+        stat = read_stat(pid) if pid else None
         return stat[:2] if stat else None
-
-    def _reap(self, entry: Entry) -> None:
-        child = self._children.get(entry.key)
-        if child and child.poll() is not None:
-            del self._children[entry.key]
-
-
-def _launch(arguments: list[str], env: dict[str, str]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        arguments,
-        env=env,
-        cwd="/",
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
 
 
 def _recorded_cgroup(entry: Entry) -> Path | None:

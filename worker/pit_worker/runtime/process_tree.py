@@ -53,14 +53,6 @@ def parents_first(found: dict[int, Stat]) -> list[tuple[int, Stat]]:
     return sorted(found.items(), key=lambda item: (item[1].start_time, item[0]))
 
 
-def find_leader(marker: str) -> int | None:
-    """The supervisor itself, before it has written its process id."""
-    for pid, stat in _stats().items():
-        if stat.session == pid and not stat.has_ended and _has_marker(pid, marker):
-            return pid
-    return None
-
-
 def _tree(marker: str, supervisor: tuple[int, int] | None, output_writer: int | None) -> dict[int, Stat]:
     stats = _stats()
     session = _session(stats, supervisor)

@@ -5,39 +5,36 @@ spool stay closed to users, and a process reaches only what its user may use, as
 """
 
 import os
-import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
 
 from pit_protocol.messages.beat import Account, ProcessSpec
 from pit_worker import mount_namespace
 from pit_worker.runtime import binds
 from pit_worker.runtime.binds import Bind, targets
+from pit_worker.runtime.fork_server import PACKAGES, python
 from pit_worker.spool.attempt_dir import ATTEMPTS
 from pit_worker.spool.entry import Entry
 from pit_worker.spool.environment import Places
+from pit_worker.supervisor import account
 from pit_worker.venv import cache
 
 INSIDE = PurePosixPath("/run/pit")
 VENVS, PRELUDE = INSIDE / binds.VENVS, INSIDE / cache.PRELUDE.name
 NOBODY = Account(65534, 65534)
-T = TypeVar("T")
 
 
 def why_not() -> str:
     """Why this worker cannot start processes as their users; empty if it can."""
     if os.geteuid() != 0:
         return "the worker is not root"
-    if not shutil.which("setpriv"):
-        return "the program setpriv is missing (package util-linux)"
     try:
         tried = mount_namespace.call_inside(_try)
     except OSError as error:
         return f"the worker is root, but may not make mounts: {(error.strerror or str(error)).lower()}"
-    return f"setpriv failed: {tried}" if tried else ""
+    return f"the worker is root, but cannot become another user: {tried}" if tried else ""
 
 
 def places_of(spec: ProcessSpec) -> Places:
@@ -46,33 +43,21 @@ def places_of(spec: ProcessSpec) -> Places:
     return Places(inside, *(str(INSIDE / name) for name in ("hostfile", "command", "variables")))
 
 
-def as_user(account: Account) -> list[str]:
-    """The words before a command that run it as this user, without any way to other rights."""
-    groups = ["--groups", ",".join(map(str, account.gids))] if account.gids else ["--clear-groups"]
-    return [
-        # Each user has a group of their own, so only directories of groups are for others.
-        "/bin/sh", "-c", 'umask 007; exec "$@"', "sh",
-        shutil.which("setpriv") or "setpriv",
-        "--reuid", str(account.uid), "--regid", str(account.gid), *groups,
-        "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all", "--",
-    ]  # fmt: skip
-
-
-def start(entry: Entry, spec: ProcessSpec, venvs: Path | None, launch: Callable[[], T]) -> T:
-    """Launch the supervisor of a process where the process has its directories.
+def make_mounts(entry: Entry, spec: ProcessSpec, venvs: Path | None) -> int:
+    """A mount namespace in which a process has its directories: a descriptor, to be closed by the caller.
 
     `venvs` is the directory of its user's Python environments, if it needs one. Raises StartRefused, or
     OSError if they cannot be mounted.
     """
 
-    def inside() -> T:
+    def inside() -> int:
         # Found in here, because only mounts of this namespace can be mounted in it.
         found = binds.find_binds(Path(entry.intent.data_root), spec, INSIDE)
         if venvs:
             found += (binds.bind_venvs(venvs, INSIDE),)
         _mount_all(entry, found, [cache.PRELUDE] if venvs else [])
         binds.check_inside(None, found)
-        return launch()
+        return os.open("/proc/thread-self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
 
     return mount_namespace.call_inside(inside)
 
@@ -85,7 +70,7 @@ def _mount_all(entry: Entry, found: Sequence[Bind], programs: Sequence[Path]) ->
             continue
         Path(bind.target).mkdir(parents=True)
         mount_namespace.bind(bind.source, bind.target, read_only=bind.read_only)
-    for file in (entry.hostfile, entry.command, entry.variables, *programs):
+    for file in (entry.hostfile, entry.command, *programs):
         if file.exists():
             Path(INSIDE / file.name).touch()
             mount_namespace.bind(file, INSIDE / file.name, read_only=True)
@@ -101,8 +86,8 @@ def _make_root() -> None:
 
 
 def _try() -> str:
-    """Do what a start does; returns the error of setpriv, if there is one."""
+    """Do what a start does; returns why it failed, if it did."""
     _make_root()
-    words = [*as_user(NOBODY), "/bin/sh", "-c", ":"]
+    words = [*python(account.__file__), str(NOBODY.uid), str(NOBODY.gid), *PACKAGES]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     return done.stderr.strip() or f"exit code {done.returncode}" if done.returncode else ""

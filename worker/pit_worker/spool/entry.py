@@ -176,8 +176,13 @@ class Entry:
         return (self.path / "exit.part").exists()
 
     def exit_code(self) -> int | None:
-        text = _read(self.path / "exit")
-        return int(text) if text.strip().isdigit() else None
+        """The first word that its supervisor left."""
+        words = _read(self.path / "exit").split()
+        return int(words[0]) if words and words[0].isdigit() else None
+
+    def has_empty_tree(self) -> bool:
+        """Whether its supervisor made sure that nothing is left of what the command started."""
+        return _read(self.path / "exit").split()[1:] == ["empty"]
 
     def exit_could_not_be_saved(self) -> bool:
         """Whether its supervisor saw the end, but a full disk kept it from saving the exit code."""

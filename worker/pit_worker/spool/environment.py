@@ -1,5 +1,6 @@
 """What a process is started with: its environment, its directories, its script."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from pit_worker.spool.entry import Entry
 
 # Python would keep what it prints until it has 8 KiB, because output goes to a pipe.
 DEFAULTS = {"LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1"}
+LONGEST_VARIABLE = 128 * 1024  # bytes of name, `=`, value and a zero byte; the limit of Linux
 
 
 class StartRefused(Exception):
@@ -48,6 +50,15 @@ def environment(entry: Entry, spec: ProcessSpec, places: Places, search_path: st
         "HOSTFILE": places.hostfile,
         "PIT_COOKIE": entry.marker,
     }
+
+
+def check_variables(variables: Mapping[str, str]) -> None:
+    """Refuse what no program can be started with: StartRefused."""
+    for name, value in variables.items():
+        if not name or "=" in name or "\0" in name + value:
+            raise StartRefused(f"it could not be started: {name!r} is no environment variable")
+        if len(os.fsencode(name)) + len(os.fsencode(value)) + 2 > LONGEST_VARIABLE:
+            raise StartRefused(f"it could not be started: the environment variable {name} is too long")
 
 
 def exports(variables: Mapping[str, str]) -> str:

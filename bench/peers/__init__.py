@@ -1,0 +1,1 @@
+"""The same work on pit and on Slurm, side by side on this machine."""
