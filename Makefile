@@ -53,6 +53,7 @@ format: $(VENV)/.ready
 
 docs: $(VENV)/.ready
 	$(BIN)/python -m tests.support.pages.job_options_page
+	$(BIN)/python -m tests.support.pages.man_page
 	$(BIN)/python -m tests.support.threats.pages
 
 # The variable silences an advertisement of the theme's successor.

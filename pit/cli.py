@@ -5,7 +5,8 @@ import os
 import signal
 import sys
 import threading
-from contextlib import suppress
+from contextlib import redirect_stderr, suppress
+from io import StringIO
 from typing import Any, NoReturn
 
 import click
@@ -56,10 +57,13 @@ SECTIONS = {
         "logout": "Revoke and delete this machine's token.",
         "trust": "Trust the head that a project names.",
         "profile": "Manage several heads by name.",
+        "completion": "Print the script that lets your shell complete words.",
+        "mcp": "Let agents use the head (Model Context Protocol).",
         "help": "Show the help of a command.",
     },
 }
 COMMANDS = {name: text for section in SECTIONS.values() for name, text in section.items()}
+COMPLETION = "_PIT_COMPLETE"  # set by a shell that completes words
 ALIASES = {"put": "run", "rm": "remove", "cp": "pull"}
 
 
@@ -99,8 +103,20 @@ class Pit(click.Group):
                     [(names.get(name, name).ljust(width), text) for name, text in commands.items()]
                 )
 
+    def _complete(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Print the words that complete a line; silent whatever happens."""
+        from pit import completion
+
+        completion.register()
+        with suppress(Exception), redirect_stderr(StringIO()):
+            kwargs.update(prog_name="pit", standalone_mode=False)
+            super().main(*args, **kwargs)
+        sys.exit(Exit.DONE)
+
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Run the command and exit with an `Exit` code."""
+        if COMPLETION in os.environ:
+            self._complete(*args, **kwargs)
         self.debug = False
         stdout = sys.stdout
         kwargs.update(prog_name="pit", standalone_mode=False)

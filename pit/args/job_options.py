@@ -8,6 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from pit.args.completers import complete_job, words
 from pit.args.dependencies import parse_dependencies
 from pit.args.env import complete_plain, parse_assignments
 from pit.args.options import job_number
@@ -78,6 +79,7 @@ def _click_option(name: str, option: Option) -> Callable[[Callable[..., Any]], C
             name,
             metavar=AFTER,
             multiple=True,
+            shell_complete=complete_job,
             callback=lambda ctx, param, words: parse_dependencies(words, param.opts[0]),  # noqa: ARG005
             help=option.help,
         )
@@ -88,7 +90,10 @@ def _click_option(name: str, option: Option) -> Callable[[Callable[..., Any]], C
         CODES: _exit_codes,
     }
     kind = kinds.get(option.metavar) or _text(name)
-    return click.option(*option.flags, name, metavar=option.metavar, type=kind, help=option.help)
+    complete = complete_job if option.metavar == JOB else words(option.choices)
+    return click.option(
+        *option.flags, name, metavar=option.metavar, type=kind, shell_complete=complete, help=option.help
+    )
 
 
 def _moment(text: str) -> str:

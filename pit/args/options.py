@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
+from pit.args.completers import complete_job
 from pit.args.usage_problem import UsageProblem
 from pit_protocol.arrays.numbers import array_of, is_element, job_name, parse_job_name
 
@@ -77,10 +77,6 @@ def job_numbers(text: str) -> range:
     if high - low >= MAX_JOBS:
         raise UsageProblem(f"the range {text} has more than {MAX_JOBS:,} jobs", "write several ranges")
     return range(low, high + 1)
-
-
-def complete_job(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
-    return [CompletionItem(LAST)] if LAST.startswith(incomplete) else []
 
 
 def job_argument(name: str = "number", *, is_optional: bool = False) -> Callable[[Any], Any]:

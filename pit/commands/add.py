@@ -4,6 +4,7 @@ import shlex
 
 import click
 
+from pit.args.completers import ENTITY, completer
 from pit.args.entities import ADDABLE, Entity, parse_entity, parse_properties
 from pit.args.options import example, json_option
 from pit.args.properties import ask_missing
@@ -19,7 +20,7 @@ from pit_protocol.problem import Problem
 
 
 @click.command("add", epilog=example("pit add alias:gtx1070 name='GeForce GTX 1070'"))
-@click.argument("entity", metavar="KIND:NAME")
+@click.argument("entity", metavar="KIND:NAME", shell_complete=completer(ENTITY))
 @click.argument("properties", nargs=-1, metavar="[PROPERTY=VALUE]...")
 @click.option("--again", is_flag=True, help="Print a new join command for a node that was added before.")
 @json_option

@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from pit.args.completers import DOMAIN, PATH, completer
 from pit.args.options import example, json_option
 from pit.args.remote_path import RemotePath, parse_remote_path
 from pit.exit_codes import Exit
@@ -19,8 +20,8 @@ from pit_protocol.paths import name_fields
 
 
 @click.command("cat", epilog=example("pit cat 190 keep/loss.txt"))
-@click.argument("entity", metavar="ENTITY")
-@click.argument("path", required=False)
+@click.argument("entity", metavar="ENTITY", shell_complete=completer(DOMAIN))
+@click.argument("path", required=False, shell_complete=completer(PATH))
 @json_option
 def command(entity: str, path: str | None, as_json: bool) -> Exit:
     """Print the file PATH of ENTITY: a job's number, home, user:NAME, group:NAME or shared.

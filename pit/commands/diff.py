@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 import click
 from msgspec import UNSET
 
+from pit.args.completers import complete_job
 from pit.args.env import render_differences
-from pit.args.options import complete_job, example, job_argument, job_number, json_option
+from pit.args.options import example, job_argument, job_number, json_option
 from pit.exit_codes import Exit
 from pit.head.client import Head
 from pit.head.latest import find_number

@@ -2,6 +2,7 @@
 
 import click
 
+from pit.args.completers import ENTITY, completer
 from pit.args.entities import SETTABLE, parse_entity
 from pit.args.options import example, json_option
 from pit.args.properties import find_value, value_text
@@ -13,7 +14,7 @@ from pit.ui.sanitize import sanitize
 
 
 @click.command("get", epilog=example("pit get node:n0 label.rack"))
-@click.argument("entity", metavar="KIND:NAME")
+@click.argument("entity", metavar="KIND:NAME", shell_complete=completer(ENTITY))
 @click.argument("name", metavar="PROPERTY")
 @json_option
 def command(entity: str, name: str, as_json: bool) -> Exit:

@@ -5,6 +5,7 @@ from functools import lru_cache
 
 import click
 
+from pit.args.completers import DOMAIN, PATH, completer
 from pit.args.options import example, json_option
 from pit.args.remote_path import RemotePath, outermost, parse_remote_path
 from pit.exit_codes import Exit
@@ -22,8 +23,8 @@ LETTERS = {DIRECTORY: "d", LINK: "l", "file": "-", "other": "?"}
 
 
 @click.command("ls", epilog=example("pit ls 190 keep"))
-@click.argument("entity", metavar="ENTITY")
-@click.argument("path", required=False)
+@click.argument("entity", metavar="ENTITY", shell_complete=completer(DOMAIN))
+@click.argument("path", required=False, shell_complete=completer(PATH))
 @click.option("-R", "--recursive", is_flag=True, help="List recursively.")
 @json_option
 def command(entity: str, path: str | None, recursive: bool, as_json: bool) -> Exit:

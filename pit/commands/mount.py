@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from pit.args.completers import DOMAIN, completer
 from pit.args.options import example, json_option
 from pit.args.remote_path import parse_remote_path
 from pit.exit_codes import Exit
@@ -17,7 +18,7 @@ from pit_protocol.problem import Problem
 
 
 @click.command("mount", epilog=example("pit mount group:students ~/students --shell"))
-@click.argument("entity", metavar="E")
+@click.argument("entity", metavar="E", shell_complete=completer(DOMAIN))
 @click.argument("directory", metavar="[DIR]", type=click.Path(path_type=Path), required=False)
 @click.option("--shell", is_flag=True, help="Open a shell inside, and unmount when it ends.")
 @json_option

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from pit.args.completers import DOMAIN, PATH, completer
 from pit.args.options import example, json_option
 from pit.args.remote_path import RemotePath, parse_remote_path
 from pit.commands.ls import find
@@ -31,8 +32,8 @@ STDOUT = "-"
 @click.command(
     "pull", epilog=example("pit cp 190 keep/model.bin ./", "pit pull 190 'keep/**/*.ckpt' checkpoints")
 )
-@click.argument("entity", metavar="ENTITY")
-@click.argument("words", nargs=-1, metavar="PATH [LOCAL]")
+@click.argument("entity", metavar="ENTITY", shell_complete=completer(DOMAIN))
+@click.argument("words", nargs=-1, metavar="PATH [LOCAL]", shell_complete=completer(PATH))
 @click.option("-f", "--force", is_flag=True, help="Overwrite existing files.")
 @click.option(
     "-c",

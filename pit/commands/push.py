@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from pit.args.completers import DOMAIN, complete_file, completer
 from pit.args.options import example, json_option
 from pit.args.remote_path import RemotePath, parse_remote_path
 from pit.exit_codes import Exit
@@ -22,8 +23,8 @@ STDIN = "-"
 
 
 @click.command("push", epilog=example("pit push home data/train ./train"))
-@click.argument("entity", metavar="ENTITY")
-@click.argument("words", nargs=-1, required=True, metavar="[PATH] LOCAL")
+@click.argument("entity", metavar="ENTITY", shell_complete=completer(DOMAIN))
+@click.argument("words", nargs=-1, required=True, metavar="[PATH] LOCAL", shell_complete=complete_file)
 @click.option("-f", "--force", is_flag=True, help="Overwrite existing files.")
 @click.option(
     "-c",

@@ -6,6 +6,7 @@ from http import HTTPStatus
 import click
 from msgspec import UNSET
 
+from pit.args.completers import DOMAIN, ENTITY, completer
 from pit.args.entities import COLLECTIONS, Entity, is_entity, parse_entities
 from pit.args.options import example, json_option
 from pit.args.remote_path import FIXED_DOMAINS, RemotePath, is_domain, is_remote_path, parse_remote_path
@@ -34,7 +35,13 @@ TRASHED = ("user", "group", "job")  # kinds that have data
 @click.command(
     "remove", epilog=example("pit rm 12-15", "pit rm home 'runs/*.tmp'", "pit remove node:n0 --drain")
 )
-@click.argument("entities", nargs=-1, required=True, metavar="KIND:NAME... | ENTITY PATH...")
+@click.argument(
+    "entities",
+    nargs=-1,
+    required=True,
+    metavar="KIND:NAME... | ENTITY PATH...",
+    shell_complete=completer(ENTITY, DOMAIN),
+)
 @click.option(
     "--drain",
     "drains",

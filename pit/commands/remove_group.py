@@ -2,6 +2,7 @@
 
 import click
 
+from pit.args.completers import ENTITY, GROUP, completer
 from pit.args.entities import GROUPED, parse_entity, parse_group
 from pit.args.options import example, json_option
 from pit.exit_codes import Exit
@@ -13,8 +14,8 @@ from pit.ui.sanitize import sanitize
 
 
 @click.command("remove-group", epilog=example("pit remove-group user:anna students"))
-@click.argument("entity", metavar="ENTITY")
-@click.argument("group", metavar="GROUP")
+@click.argument("entity", metavar="ENTITY", shell_complete=completer(ENTITY))
+@click.argument("group", metavar="GROUP", shell_complete=completer(GROUP))
 @json_option
 def command(entity: str, group: str, as_json: bool) -> Exit:
     """Take ENTITY out of GROUP: a user, a job, a node, or one resource of a node."""

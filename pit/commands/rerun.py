@@ -7,6 +7,7 @@ from typing import Any
 import click
 from msgspec.structs import replace
 
+from pit.args.completers import REQUEST, completer
 from pit.args.env import secret_option
 from pit.args.job_options import job_options
 from pit.args.options import example, job_argument, json_option, quiet_option
@@ -29,7 +30,12 @@ from pit_protocol.variables import check_job_variables
 
 @click.command("rerun", epilog=example("pit rerun 190 --request '4:[a100]' -l"))
 @job_argument()
-@click.option("--request", metavar="REQUEST", help="Use this request instead of the old one.")
+@click.option(
+    "--request",
+    metavar="REQUEST",
+    shell_complete=completer(REQUEST),
+    help="Use this request instead of the old one.",
+)
 @click.option("--title", metavar="TITLE", help="Use this title instead of the old one.")
 @job_options(rerun=True)
 @secret_option

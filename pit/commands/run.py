@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from pit.args.completers import REQUEST, completer
 from pit.args.env import secret_option
 from pit.args.job_options import job_options
 from pit.args.options import example, json_option, quiet_option
@@ -32,7 +33,7 @@ DEFAULT_REQUEST = "[]"
     "run", cls=RunCommand, epilog=example("pit run \"First light\" '[2:gtx1070]' -d 'nvidia-smi; env' -l")
 )
 @click.argument("title")
-@click.argument("request", required=False)
+@click.argument("request", required=False, shell_complete=completer(REQUEST))
 @job_options()
 @venv_option
 @click.option("-l", "--log", "follow", is_flag=True, help="Follow the log; exit code 3 if the job fails.")

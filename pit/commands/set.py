@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
+from pit.args.completers import ENTITY, completer
 from pit.args.entities import SETTABLE, parse_entity, parse_properties
 from pit.args.options import example, json_option
 from pit.args.properties import ask_old_password, resolve_secrets
@@ -24,7 +25,7 @@ CONSEQUENCES = {
 
 
 @click.command("set", epilog=example("pit set node:n0 state=draining label.rack=r9"))
-@click.argument("entity", metavar="KIND:NAME")
+@click.argument("entity", metavar="KIND:NAME", shell_complete=completer(ENTITY))
 @click.argument("properties", nargs=-1, required=True, metavar="PROPERTY=VALUE...")
 @json_option
 def command(entity: str, properties: tuple[str, ...], as_json: bool) -> Exit:

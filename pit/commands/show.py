@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 
 import click
 
+from pit.args.completers import ENTITY, LAST_JOB, completer
 from pit.args.entities import COLLECTIONS, check_name
-from pit.args.options import LAST, complete_job, example, job_number, json_option
+from pit.args.options import LAST, example, job_number, json_option
 from pit.args.usage_problem import UsageProblem
 from pit.connect.connection import find_connection
 from pit.exit_codes import Exit
@@ -46,7 +47,7 @@ CHOICES = (*LISTS, *FILTERED, "connect", *(f"{kind}:NAME" for kind in RECORDS))
 
 
 @click.command("show", epilog=example("pit show jobs user=jill since=2026-04 title=test asc=date limit=20"))
-@click.argument("what", required=False, default=LAST, shell_complete=complete_job)
+@click.argument("what", required=False, default=LAST, shell_complete=completer(LAST_JOB, ENTITY))
 @click.argument("filters", nargs=-1, metavar="[FILTER=VALUE]...")
 @click.option("--events", is_flag=True, help="Also show each change of a job's state, with time and reason.")
 @click.option("--processes", is_flag=True, help="Give each process of a job its own row.")

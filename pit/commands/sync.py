@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from pit.args.completers import DOMAIN, PATH, completer
 from pit.args.options import example, json_option
 from pit.args.remote_path import RemotePath, outermost, parse_remote_path
 from pit.exit_codes import Exit
@@ -22,8 +23,8 @@ from pit_protocol.problem import Problem
 
 @click.command("sync", epilog=example("pit sync ./data home:data --delete"))
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.argument("entity", metavar="ENTITY")
-@click.argument("path", required=False)
+@click.argument("entity", metavar="ENTITY", shell_complete=completer(DOMAIN))
+@click.argument("path", required=False, shell_complete=completer(PATH))
 @click.option(
     "--delete", "deletes", is_flag=True, help="Move remote files that are missing locally to the trash."
 )

@@ -32,7 +32,7 @@ from pit_server.services.nodes import properties as node_properties
 from pit_server.services.users import accounts, groups
 from pit_server.services.users.permissions import PERMISSIONS, Relation
 from pit_server.store.data_root import relative_paths
-from tests.support.pages import job_options_page
+from tests.support.pages import job_options_page, man_page
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -55,6 +55,17 @@ def test_every_command_and_its_options_are_documented() -> None:
 
 def test_the_page_of_job_options_is_up_to_date() -> None:
     assert job_options_page.PAGE.read_text() == job_options_page.render(), "`make docs` writes it"
+
+
+def test_the_manual_page_is_up_to_date() -> None:
+    assert man_page.PAGE.read_text() == man_page.render(), "`make docs` writes it"
+
+
+def test_the_overview_for_language_models_names_pages_that_exist() -> None:
+    page = ROOT / "docs" / "llms.txt"
+    links = re.findall(r"\]\(([^)]+)\)", page.read_text())
+    assert len(links) > 10
+    assert [link for link in links if not (page.parent / link).exists()] == []
 
 
 def test_every_route_is_documented(app_routes: list[str]) -> None:

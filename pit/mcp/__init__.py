@@ -1,0 +1,1 @@
+"""The Model Context Protocol: agents use a head through tools, with the rights of the token."""
