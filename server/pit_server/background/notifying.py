@@ -27,20 +27,26 @@ class Notifying:
 
     def __call__(self) -> float | None:
         """Start what is due; returns when the next message is."""
+        self.start_due()
         now = time.time()
+        with self._database.read() as session:
+            next_at = outbox.find_next(session)
+        if next_at is None or next_at <= now:
+            return None  # each thread that ends notifies
+        return next_at - now
+
+    def start_due(self) -> int:
+        """Start to send what is due; returns how many messages these are."""
         with self._lock:
             busy = set(self._busy)
         with self._database.read() as session:
-            rows = outbox.list_due(session, now=now, busy=busy, most=THREADS)
-            next_at = outbox.find_next(session)
+            rows = outbox.list_due(session, now=time.time(), busy=busy, most=THREADS)
         for row in rows:
             with self._lock:
                 self._busy.add((row.user_id, row.channel))
             # Daemons, because a slow receiver must not delay the end of the head.
             threading.Thread(target=self._send, args=(row,), name="notify", daemon=True).start()
-        if next_at is None or next_at <= now:
-            return None  # each thread that ends notifies
-        return next_at - now
+        return len(rows)
 
     @property
     def is_busy(self) -> bool:

@@ -47,10 +47,7 @@ def send(head: Head) -> Callable[..., None]:
 
     def send_due(**changed: object) -> None:
         notifying = Notifying(head.database, replace(head.settings, **changed))  # type: ignore[arg-type]
-        while True:
-            notifying()
-            if not notifying.is_busy:
-                return
+        while notifying.start_due():
             eventually(lambda: not notifying.is_busy)
 
     return send_due
