@@ -65,6 +65,7 @@ BOUNDS = {
     "max_tree_files": (1, 1 << 40),
     "snapshot_days": (0, 1_000_000),
     "large_file_days": (0, 1_000_000),
+    "tree_cache_gib": (0, 1 << 22),
     "max_disk_gib": (0, 1 << 22),
     "max_files": (0, 1 << 40),
     "max_output_mib": (0, 1 << 30),
@@ -123,6 +124,7 @@ class Settings:
     max_tree_gib: float = 100.0
     snapshot_days: float = 0.0  # how long after its end a job's code is kept; 0: for ever
     large_file_days: float = 30.0  # how long large files are kept that no stored code needs; 0: for ever
+    tree_cache_gib: float = 1.0  # for clean checkouts that later jobs are copied from; 0: none
     grace_s: float = 10.0  # between SIGTERM and SIGKILL
     hold_s: float = 5.0  # how long a quiet beat is held
     offline_after_s: float = 30.0  # a node silent for longer is offline

@@ -87,6 +87,10 @@ class DataRoot:
         """A user's store: what they sent, and what was fetched with their credentials."""
         return self.stores() / f"{user_id}.git"
 
+    def caches(self) -> Path:
+        """What the head can make or fetch again."""
+        return self.root / "cache"
+
     def large(self, user_id: int | None) -> Path:
         """The cache of Git LFS files; those fetched with a user's credentials are separate."""
         return self.large_files() / ("shared" if user_id is None else str(user_id))

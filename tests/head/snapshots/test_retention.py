@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pit_protocol.durations import DAY_S
+from pit_protocol.system import tree_delete
 from pit_server.context import Head
 from pit_server.services.snapshots.retention import Retention
 from pit_server.services.snapshots.sources import Sources
@@ -126,6 +127,10 @@ def test_deleted_mirrors_are_detected_and_fetched_again(head: Head, anna: Person
     first = run(head, anna, project, commit=None, committed=None)
     for mirror in head.data.mirrors().glob("*.git"):
         mirror.rename(head.data.root / "trash" / mirror.name)
+    cached = anna.submit(snapshot=None, reruns=first)
+    prepare(head, cached)
+    assert anna.job(cached)["state"] == "waiting"  # from the checkout of the first
+    assert tree_delete.delete(head.data.caches() / "trees")
     again = anna.submit(snapshot=None, reruns=first)
     prepare(head, again)
     assert anna.job(again)["outcome"] == "failed"

@@ -33,15 +33,19 @@ from pit_server.services.users.tokens import Caller
 from pit_server.settings import Settings
 from pit_server.store.data_root import DataRoot
 from pit_server.store.files.tree_copy import copy_tree
-from pit_server.store.git import checkout, diffs, lfs_pointers
+from pit_server.store.git import checkout, diffs, lfs_pointers, tree_cache
 from pit_server.store.git.command import Git, GitFailed
+from pit_server.store.git.lfs_pointers import Pointer
+from pit_server.store.git.repository import Repository
 from pit_server.store.log_stream import preparation_log
+from pit_server.store.marks import read_boot_id
 from pit_server.store.remotes import remote
 from pit_server.store.remotes.credential import Credential
 from pit_server.wakeups import Wakeups, job_topic
 
 log = logging.getLogger(__name__)
 COMPUTE = ".compute"
+GIB = 1 << 30
 _IS_DUE = (Job.state == JobState.PREPARING) & ~dependencies.NEEDS_KEEP | requeue.IS_DUE
 
 
@@ -208,20 +212,26 @@ def _build(work: PreparationInput, data: DataRoot, settings: Settings, write_log
     partial.mkdir(mode=0o755, parents=True)
     snapshot = work.snapshot
     pack = data.upload(work.user_id, snapshot.pack) if snapshot.pack else None
+    cache = tree_cache.open_cache(
+        data.caches(), read_boot_id(), work.store_id, int(settings.tree_cache_gib * GIB)
+    )
+    sources = Sources(data, settings, write_log)
     try:
-        store = Sources(data, settings, write_log).gather(work.store_id, snapshot, pack, work.credential)
+        is_here = cache.has(snapshot.tree)
+        store = sources.gather(work.store_id, snapshot, pack, work.credential, is_checked_out=is_here)
     except Problem:
         if snapshot.remote:
             negotiation.forget_answer(
                 data.root, work.store_id, remote.parse(snapshot.remote), work.credential
             )
         raise
-    (partial / "src").mkdir()
-    with store.whole(snapshot.tree), checkout.index_of(store.git, snapshot.tree) as indexed:
-        checkout.check_out(indexed, partial / "src")
-        if not snapshot.keeps_pointers and (found := lfs_pointers.find(indexed)):
+    if not cache.copy(snapshot.tree, partial / "src"):
+        found = _check_out(store, snapshot, partial / "src")
+        if found:
             write_log(f"{len(found):,} Git LFS file{'' if len(found) == 1 else 's'}")
             _large_files(work, data, settings).replace_pointers(found, partial / "src")
+        elif found is not None:
+            cache.add(snapshot.tree, partial / "src")
     if work.needs_script and not (partial / "src" / COMPUTE).is_file():
         raise Problem("no_script", f"the project has no {COMPUTE}", "add one, or give commands with `-d`")
     home = data.home(work.user)
@@ -247,6 +257,14 @@ def _build(work: PreparationInput, data: DataRoot, settings: Settings, write_log
     return diff_size
 
 
+def _check_out(store: Repository, snapshot: Snapshot, target: Path) -> dict[bytes, Pointer] | None:
+    """Write the tree to a new directory; its Git LFS pointers, or None if they are wanted as they are."""
+    target.mkdir()
+    with store.whole(snapshot.tree), checkout.index_of(store.git, snapshot.tree) as indexed:
+        checkout.check_out(indexed, target)
+        return None if snapshot.keeps_pointers else lfs_pointers.find(indexed)
+
+
 def _build_element(work: PreparationInput, data: DataRoot, write_log: _LogWriter) -> None:
     """Build the directory of another attempt of an element, which needs no tree."""
     target, partial = data.attempt(work.number, work.attempt), _partial(data, work)
@@ -268,6 +286,8 @@ def _large_files(work: PreparationInput, data: DataRoot, settings: Settings) -> 
 def _count(git: Git, snapshot: Snapshot) -> DiffSize:
     if snapshot.committed is None:
         return DiffSize()
+    if snapshot.committed == snapshot.tree:
+        return DiffSize(0, 0, 0)
     found = list(diffs.changes(git, snapshot.committed, snapshot.tree))
     added, removed = (change.added or 0 for change in found), (change.removed or 0 for change in found)
     return DiffSize(len(found), sum(added), sum(removed))

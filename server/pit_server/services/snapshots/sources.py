@@ -36,12 +36,23 @@ class Sources:
         return self.at(self.data.mirror(place.key))
 
     def gather(
-        self, user_id: int, snapshot: Snapshot, pack: Path | None, credential: Credential | None
+        self,
+        user_id: int,
+        snapshot: Snapshot,
+        pack: Path | None,
+        credential: Credential | None,
+        *,
+        is_checked_out: bool = False,
     ) -> Repository:
-        """Collect the whole snapshot in the user's store, or raise a Problem; no session may be open."""
+        """Collect the whole snapshot in the user's store, or raise a Problem; no session may be open.
+
+        Of a tree that is checked out already nobody reads the objects now: marks are enough.
+        """
         store = self.store(user_id)
         store.create()
         trees, commits = named_in(snapshot)
+        if is_checked_out and store.has_marks(trees=trees, commits=commits):
+            return store
         if {*trees, *commits} <= store.marked(trees=trees, commits=commits):
             return store
         place = remote.parse(snapshot.remote) if snapshot.remote else None

@@ -70,6 +70,11 @@ class Repository:
         missing = set(self.git.missing(*names))
         return found | {name.rpartition("/")[2] for name in names if name not in missing}
 
+    def has_marks(self, *, trees: Iterable[str] = (), commits: Iterable[str] = ()) -> bool:
+        """Whether all have marks that are files of their own, so that no git has to be asked."""
+        names = [*(TREES + tree for tree in trees), *(COMMITS + commit for commit in commits)]
+        return all((self.path / name).is_file() for name in names)
+
     def mark(self, *, trees: Iterable[str] = (), commits: Iterable[str] = ()) -> None:
         """Mark these as complete; the caller holds the lock and has checked them."""
         new = [commit for commit in commits if not self.marked(commits=[commit])]
