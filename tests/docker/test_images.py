@@ -75,16 +75,16 @@ def test_a_missing_image_is_pulled_once_for_all_and_reported_by_its_digest(
         containers.run(process, "echo ran", image=name, pull=Pull.MISSING, name=f"p{process}")
     containers.start()
     for process in (1, 2, 3):
-        end = eventually(lambda process=process: head.end(process), 30)
+        end = eventually(lambda process=process: head.end(process))
         assert end.exit_code == 0
         assert end.image.startswith(name.rpartition(":")[0] + "@sha256:")
         assert pulls(head.log(process))[-1] == f"pull: done, {end.image}"
         assert head.log(process).endswith("ran\n")
     containers.run(4, "echo ran", image=name, pull=Pull.MISSING)
-    eventually(lambda: head.end(4), 30)
+    eventually(lambda: head.end(4))
     assert head.log(4) == "ran\n"
     containers.run(5, "echo ran", image=end.image, pull=Pull.MISSING)
-    assert eventually(lambda: head.end(5), 30).image == end.image
+    assert eventually(lambda: head.end(5)).image == end.image
 
 
 def test_always_pulls_the_registrys_present_image(
@@ -115,7 +115,7 @@ def test_a_failed_pull_is_a_sentence_and_others_start_meanwhile(
     containers.run(5, "true")
     assert eventually(lambda: head.end(5)).exit_code == 0
     assert head.end(2) is None
-    ends = {number: eventually(lambda number=number: head.end(number), 30) for number in (1, 2, 3, 4)}
+    ends = {number: eventually(lambda number=number: head.end(number)) for number in (1, 2, 3, 4)}
     assert {end.killed_by for end in ends.values()} == {KilledBy.WORKER}
     assert [end.reason for end in ends.values()] == [
         f"there is no image {missing}",
@@ -133,7 +133,7 @@ def test_the_least_recently_used_image_is_removed(
     first = containers.start()
     for process, image in ((1, old), (2, used), (3, old)):
         containers.run(process, "true", image=image, pull=Pull.MISSING)
-        eventually(lambda process=process: head.end(process), 30)
+        eventually(lambda process=process: head.end(process))
     eventually(lambda: containers.left() == [])
     containers.kill(first)
     record = containers.spool / "images"
@@ -144,7 +144,7 @@ def test_the_least_recently_used_image_is_removed(
     record.write_text(json.dumps(uses))
     containers.start(PIT_WORKER_IMAGE_CACHE_GIB="1")
     containers.run(4, "true", image=new, pull=Pull.MISSING)
-    eventually(lambda: head.end(4), 30)
+    eventually(lambda: head.end(4))
     # The second was used before the first's second time.
     eventually(lambda: not shelf.has(used))
     assert shelf.has(old) and shelf.has(new) and shelf.has(containers.image)

@@ -152,7 +152,7 @@ def test_a_second_worker_with_the_same_identity_fences_the_first(lab: Lab, root:
         (other / file.name).write_text(file.read_text().replace(str(config), str(other)))
         (other / file.name).chmod(0o600)
     lab.start_worker(other)
-    assert first.wait(30) == 1
+    assert first.wait(120) == 1
     assert root.json("show", "node:n0")["epoch"] == 2
     root.ok("wait", str(root.run("true")))
 

@@ -53,7 +53,7 @@ def test_a_killed_postgresql_is_waited_for(tmp_path: Path, a_cluster: Callable[.
         answer = cluster.call("POST", "/jobs", json=body)
         assert (answer.status_code, answer.json()["code"]) == (503, "database_busy")
         server.start_again()
-        number = eventually(lambda: try_to_send(cluster, body), 30)
+        number = eventually(lambda: try_to_send(cluster, body))
         assert cluster.await_end(running)["outcome"] == "succeeded"
         assert cluster.await_end(number)["outcome"] == "succeeded"
         cluster.finish()
@@ -83,7 +83,7 @@ def test_every_copy_of_the_database_has_what_was_acknowledged_before(
     sender.start()
     try:
         for index in range(COPIES):
-            eventually(lambda least=5 * index: len(cluster.accepted) > least, 30)
+            eventually(lambda least=5 * index: len(cluster.accepted) > least)
             check_copy(cluster, tmp_path / f"copy-{index}")
     finally:
         done.set()

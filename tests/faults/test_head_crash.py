@@ -64,9 +64,9 @@ def test_jobs_end_while_the_head_is_away_and_are_reported_when_it_is_back(cluste
     codes = {cluster.run_gated(request="[]", code=code): code for code in (0, 4)}
     cluster.kill_head()
     cluster.ledger.open_gate("go")
-    eventually(lambda: all(run.exit_code is not None for run in cluster.ledger.runs()), 30)
+    eventually(lambda: all(run.exit_code is not None for run in cluster.ledger.runs()))
     cluster.nodes["n0"].kill()  # all that is known now is in the spool
     cluster.nodes["n0"].start()
     cluster.start_head()
     for number, code in codes.items():
-        assert cluster.await_end(number, 30)["processes"][0]["exit_code"] == code
+        assert cluster.await_end(number)["processes"][0]["exit_code"] == code

@@ -19,7 +19,7 @@ def test_the_same_process_continues_and_one_that_ended_is_reported(cluster: Clus
     cluster.ledger.open_gate("now")
     eventually(lambda: cluster.ledger.runs_of(ends)[0].exit_code == 6)
     node.start()
-    assert cluster.await_end(ends, 30)["processes"][0]["exit_code"] == 6
+    assert cluster.await_end(ends)["processes"][0]["exit_code"] == 6
     assert cluster.record(continues)["state"] == "running"
     assert set(cluster.checker.list_processes()) & before
     cluster.ledger.open_gate("later")
@@ -37,7 +37,7 @@ def test_after_a_power_cut_processes_are_lost_and_their_resources_free(cluster: 
         os.kill(pid, signal.SIGKILL)
     node.environ["PIT_WORKER_BOOT_ID"] = "another-boot"
     node.start()
-    record = cluster.await_end(number, 30)
+    record = cluster.await_end(number)
     assert (record["outcome"], record["processes"][0]["killed_by"]) == ("lost", "reboot")
     number = cluster.submit(cluster.ledger.script(), f"[{cores}:cpu]")
     assert cluster.await_end(number)["outcome"] == "succeeded"
@@ -51,8 +51,8 @@ def test_without_worker_and_network_the_process_ends_with_its_lease(cluster: Clu
     node = cluster.nodes["n0"]
     node.proxy.partition()
     node.kill()
-    eventually(lambda: not cluster.checker.list_processes(), 30)
-    assert cluster.await_end(number, 30)["outcome"] == "lost"
+    eventually(lambda: not cluster.checker.list_processes())
+    assert cluster.await_end(number)["outcome"] == "lost"
 
 
 @pytest.mark.threat("F12", "F17")
@@ -63,15 +63,15 @@ def test_a_job_with_retry_runs_elsewhere_when_its_lease_is_over(a_cluster: Calla
     first.start()
     first.await_state("online")
     number = cluster.submit(cluster.ledger.script(gate="go"), retry=1)
-    eventually(lambda: len(cluster.ledger.runs_of(number)) == 1, 30)
+    eventually(lambda: len(cluster.ledger.runs_of(number)) == 1)
     second.start()
     second.await_state("online")
     first.proxy.partition()
     first.kill()
-    eventually(lambda: len(cluster.ledger.runs_of(number)) == 2, 60)
+    eventually(lambda: len(cluster.ledger.runs_of(number)) == 2)
     # That the two did not overlap is checked at the end of every test.
     cluster.ledger.open_gate("go")
-    record = cluster.await_end(number, 30)
+    record = cluster.await_end(number)
     assert (record["outcome"], [process["node"] for process in record["processes"]]) == (
         "succeeded",
         ["n0", "n1"],

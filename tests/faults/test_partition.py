@@ -28,7 +28,7 @@ def terminal_events(cluster: Cluster, number: int) -> list[str]:
 
 def lose(cluster: Cluster, number: int) -> float:
     """Wait until the job is lost, and return when that was; its process must have ended before."""
-    assert cluster.await_end(number, 30)["outcome"] == "lost"
+    assert cluster.await_end(number)["outcome"] == "lost"
     lost_at = since_boot()
     (run,) = cluster.ledger.runs_of(number)
     assert run.exit_code is None
@@ -87,10 +87,10 @@ def test_when_only_answers_are_lost_the_lease_ends_and_nothing_is_repeated(lease
     node = leased.nodes["n0"]
     number = leased.run_gated()
     node.proxy.down.loses = True
-    eventually(lambda: not leased.checker.list_processes(), 30)
+    eventually(lambda: not leased.checker.list_processes())
     node.proxy.heal()
     node.proxy.reset()  # what was lost does not come again
-    record = leased.await_end(number, 30)
+    record = leased.await_end(number)
     assert (record["outcome"], record["processes"][0]["killed_by"]) == ("lost", "lease")
 
 
@@ -101,7 +101,7 @@ def test_a_job_starts_and_ends_once_though_answers_are_cut_off(cluster: Cluster)
     numbers = [cluster.submit(cluster.ledger.script(lines=20)) for _ in range(3)]
     for limit in range(1, 400, 40):
         node.proxy.down.cut_after = limit
-        eventually(lambda: node.proxy.down.cut_after is None, 30)
+        eventually(lambda: node.proxy.down.cut_after is None)
     for number in numbers:
         assert cluster.await_end(number)["outcome"] == "succeeded"
 

@@ -70,7 +70,7 @@ def test_a_head_whose_lock_another_has_exits_and_the_next_one_serves(cluster: Cl
     drop_lock(cluster.settings)
     other = lock.hold(cluster.settings.sqlalchemy_url)
     assert cluster.head is not None
-    assert cluster.head.wait(30) == 3
+    assert cluster.head.wait(120) == 3
     assert "another head has the lock on this head's database; it stops serving" in cluster.console()
     other.close()
     cluster.start_head()

@@ -46,7 +46,7 @@ def run_job(cluster: Cluster, token: str) -> int:
     body = a_submission(command=MAKE_FILES, request="[]")
     answer = requests.post(f"{cluster.url}{API_PREFIX}/jobs", json=body, headers=headers, timeout=30)
     number = int(answer.json()["number"])
-    eventually(lambda: get(cluster, token, f"/jobs/{number}").json()["outcome"] == "succeeded", 60)
+    eventually(lambda: get(cluster, token, f"/jobs/{number}").json()["outcome"] == "succeeded")
     return number
 
 

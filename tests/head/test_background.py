@@ -12,7 +12,7 @@ def test_a_background_thread_that_dies_ends_the_head() -> None:
     def work() -> None:
         raise SystemExit  # not an error of the work itself, which is tried again
 
-    loop.start("dying", Wakeups(), "topic", work, ended.append).join(60)
+    loop.start("dying", Wakeups(), "topic", work, ended.append).join(120)
     assert ended == [70]
 
 
@@ -25,5 +25,5 @@ def test_work_that_fails_is_tried_again() -> None:
         raise ValueError
 
     ended: list[int] = []
-    loop.start("failing", wakeups, "topic", work, ended.append).join(60)
+    loop.start("failing", wakeups, "topic", work, ended.append).join(120)
     assert tried.acquire(timeout=60) and ended == []

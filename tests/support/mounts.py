@@ -47,7 +47,7 @@ def mounted(env: dict[str, str], place: Path, entity: str) -> Iterator[subproces
             yield client
         finally:
             client.send_signal(signal.SIGINT)
-            client.wait(30)
+            client.wait(120)
     assert not rclone.is_mounted(place)
     assert client.returncode == 0
 

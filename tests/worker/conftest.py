@@ -23,12 +23,12 @@ PYTHON_ENVIRON = {"PYTHONPATH": f"{ROOT}/worker:{ROOT}/protocol"}
 
 
 class Eventually(Protocol):
-    def __call__(self, look: Callable[[], T], timeout_s: float = 60.0) -> T: ...
+    def __call__(self, look: Callable[[], T], timeout_s: float = 120.0) -> T: ...
 
 
 @pytest.fixture
 def eventually() -> Eventually:
-    def wait(look: Callable[[], T], timeout_s: float = 60.0) -> T:
+    def wait(look: Callable[[], T], timeout_s: float = 120.0) -> T:
         """Wait until `look` gives something true, and give that."""
         deadline = time.monotonic() + timeout_s
         while True:

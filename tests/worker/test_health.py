@@ -87,7 +87,7 @@ def test_a_spool_that_becomes_read_only_is_reported_and_its_worker_lives(
 def test_a_worker_whose_spool_is_read_only_at_its_start_is_started_again(workers: Workers, disk: Path):
     (disk / "spool").mkdir()
     fail(disk)
-    assert workers.start(disk / "spool").wait(60) == 70
+    assert workers.start(disk / "spool").wait(120) == 70
     assert "disk/spool cannot be used: " in workers.log()
 
 
@@ -95,7 +95,7 @@ def test_a_thread_that_dies_ends_the_worker_with_70(head: StubHead, workers: Wor
     program = "from pit_worker.link.threads import HeadLink as L; L._receive = lambda self: self.x; "
     program += "from pit_worker.__main__ import main; import sys; sys.exit(main())"
     worker = workers.start(program=program)
-    assert worker.wait(60) == 70
+    assert worker.wait(120) == 70
     assert "internal worker error: thread receiver ended; exiting" in workers.log()
 
 
@@ -107,7 +107,7 @@ def test_a_process_whose_start_crashes_the_worker_is_given_up(
     program += "L.start = lambda *_: os._exit(9); from pit_worker.__main__ import main; sys.exit(main())"
     head.run(1, "echo never")
     for _ in range(3):
-        assert workers.start(program=program).wait(60) == 9
+        assert workers.start(program=program).wait(120) == 9
     workers.start()
     end = eventually(lambda: head.end(1))
     assert end.reason == "the worker crashed 3 times while it started this process"

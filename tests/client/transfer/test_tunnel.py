@@ -44,7 +44,7 @@ def echoing(shown: Certificate, folder: Path) -> Iterator[tuple[str, list[bytes]
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
-        thread.join(10)
+        thread.join(120)
 
 
 def through(tunnel: Tunnel, data: bytes) -> bytes:
@@ -58,7 +58,7 @@ def through(tunnel: Tunnel, data: bytes) -> bytes:
                 answer += piece
         except ConnectionResetError:
             pass
-        sender.join(20)
+        sender.join(120)
     return answer
 
 

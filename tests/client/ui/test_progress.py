@@ -55,7 +55,7 @@ def test_slow_work_is_announced_on_a_terminal(
     announced = threading.Event()
     monkeypatch.setattr("pit.ui.output.note", lambda words: (print(words, file=sys.stderr), announced.set()))
     with announce_if_slow("packing"):
-        assert announced.wait(10)
+        assert announced.wait(120)
     assert capsys.readouterr().err == "packing ...\n"
     monkeypatch.setattr("pit.ui.progress.QUIET_S", 60.0)
     with announce_if_slow("reading"):

@@ -104,7 +104,7 @@ def test_a_worker_without_processes_removes_its_rules_on_exit(
     worker = containers.start()
     eventually(lambda: len(hooks(containers)) == 2)
     worker.terminate()
-    assert worker.wait(20) == 0
+    assert worker.wait(120) == 0
     assert hooks(containers) == []
 
 

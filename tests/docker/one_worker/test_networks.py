@@ -24,13 +24,13 @@ def test_processes_of_one_job_reach_each_other_by_name(
             f"until nslookup host{other} >/dev/null 2>&1; do sleep 0.1; done; nslookup host{other}; hostname"
         )
         containers.run(process, f"{find}; {SERVE}", name=f"host{process}")
-    eventually(lambda: head.log(1).endswith("host1\n") and head.log(2).endswith("host2\n"), 20)
+    eventually(lambda: head.log(1).endswith("host1\n") and head.log(2).endswith("host2\n"))
     network = f"pit-{head.cluster}-1-1"
     found = containers.client.api.inspect_network(network)
     assert len(found["Containers"]) == 2
     for process in (1, 2):
         containers.run(10 + process, "true")  # one more of the job comes and goes
-        eventually(lambda process=process: head.end(10 + process), 20)
+        eventually(lambda process=process: head.end(10 + process))
     assert len(containers.client.api.inspect_network(network)["Containers"]) == 2
     (own_root / "jobs/1/go").touch()
     eventually(lambda: head.end(1) and head.end(2))
@@ -43,7 +43,7 @@ def test_another_jobs_process_is_not_reached_by_name_or_address(
 ):
     listen = "nc -l -p 7000 -e echo hello & "
     containers.run(1, f"{listen} echo ready; {SERVE}", name="host1")
-    eventually(lambda: head.log(1), 20)
+    eventually(lambda: head.log(1))
     networks = containers.inspect(1)["NetworkSettings"]["Networks"]
     address = networks[f"pit-{head.cluster}-1-1"]["IPAddress"]
     reach = f"echo | nc -w 1 {address} 7000 || echo refused; nslookup host1 >/dev/null 2>&1 || echo unknown"
@@ -52,7 +52,7 @@ def test_another_jobs_process_is_not_reached_by_name_or_address(
     assert head.log(2).replace("nc: timed out\n", "").splitlines()[0] == "refused"
     assert "hello" not in head.log(2)
     containers.run(3, f"echo | nc -w 2 {address} 7000", name="host3")
-    eventually(lambda: head.end(3), 20)
+    eventually(lambda: head.end(3))
     assert head.log(3) == "hello\n"
     (own_root / "jobs/1/go").touch()
     eventually(lambda: head.end(1))
@@ -93,10 +93,10 @@ def test_addresses_come_from_the_pool_and_a_process_waits_while_there_are_none(
     head: StubHead, containers: Containers, eventually: Eventually, own_root: Path
 ):
     containers.run(1, SERVE, env={"WORLD_SIZE": "40"})
-    eventually(lambda: head.state(1) == "running", 20)
+    eventually(lambda: head.state(1) == "running")
     containers.run(2, SERVE, job=2)
     containers.run(3, SERVE, job=3)
-    eventually(lambda: [head.state(process) for process in (2, 3)] == ["running"] * 2, 20)
+    eventually(lambda: [head.state(process) for process in (2, 3)] == ["running"] * 2)
     networks = containers.client.api.networks(filters={"label": f"pit.cluster={head.cluster}"})
     subnets = [IPv4Network(each["IPAM"]["Config"][0]["Subnet"]) for each in networks]
     assert sorted(subnet.prefixlen for subnet in subnets) == [26, 27, 27]
@@ -104,22 +104,22 @@ def test_addresses_come_from_the_pool_and_a_process_waits_while_there_are_none(
     containers.run(4, "echo at last", job=4)
     containers.run(5, "true", job=5)
     full = "no addresses are left for another network; `network_pool` in its worker.toml gives more"
-    eventually(lambda: head.spoken[-1].trouble == full, 20)
+    eventually(lambda: head.spoken[-1].trouble == full)
     waits = "pit: not started yet: no addresses are left for another network; trying again\n"
     eventually(lambda: waits == head.log(4) == head.log(5))
     head.order(Order(5, 1, OrderAction.STOP))
-    assert eventually(lambda: head.end(5), 20).reason == "stopped before it began"
+    assert eventually(lambda: head.end(5)).reason == "stopped before it began"
     (own_root / "jobs/1/go").touch()
-    eventually(lambda: all(head.end(process) for process in (1, 2, 3, 4)), 40)
+    eventually(lambda: all(head.end(process) for process in (1, 2, 3, 4)))
     assert (head.end(4).exit_code, head.log(4).endswith("at last\n")) == (0, True)
-    eventually(lambda: head.spoken[-1].trouble == "", 20)
-    eventually(lambda: containers.left() == [], 20)
+    eventually(lambda: head.spoken[-1].trouble == "")
+    eventually(lambda: containers.left() == [])
 
 
 def test_a_job_too_large_for_the_pool_is_refused(
     head: StubHead, containers: Containers, eventually: Eventually
 ):
     containers.run(1, "true", env={"WORLD_SIZE": "400"})
-    assert eventually(lambda: head.end(1), 20).reason == (
+    assert eventually(lambda: head.end(1)).reason == (
         "this node cannot have addresses for 400 containers; `network_pool` in its worker.toml gives more"
     )

@@ -126,7 +126,7 @@ def test_it_is_starting_until_its_container_runs(
 @pytest.mark.threat("F31")
 def test_a_flood_of_output_arrives_whole(head: StubHead, containers: Containers, eventually: Eventually):
     containers.run(1, "yes 0123456789abcdef | head -c 20971520; echo; echo end")
-    eventually(lambda: head.end(1), 90)
+    eventually(lambda: head.end(1))
     log = bytes(head.logs[head.key(1)])
     assert len(log) == 20_971_520 + 5
     assert log[:34] == b"0123456789abcdef\n" * 2
@@ -137,7 +137,7 @@ def test_several_start_at_the_same_time(head: StubHead, containers: Containers, 
     for process in range(1, 5):
         containers.run(process, "true", name=f"p{process}")
     for process in range(1, 5):
-        assert eventually(lambda process=process: head.end(process), 60).exit_code == 0
+        assert eventually(lambda process=process: head.end(process)).exit_code == 0
     eventually(lambda: containers.left() == [])
 
 

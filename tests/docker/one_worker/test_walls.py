@@ -173,6 +173,6 @@ def test_a_process_without_its_share_of_a_core_takes_longer(
         echo "$stat"
     """
     containers.run(1, work, cpus=0.2)
-    eventually(lambda: head.end(1), 60)
+    eventually(lambda: head.end(1))
     stat = dict(line.split() for line in head.log(1).splitlines())
     assert int(stat["nr_throttled"]) > 0

@@ -55,7 +55,7 @@ def test_without_live_restore_the_restart_of_the_engine_is_the_reason(
     own.kill()
     own.start()
     theirs.client = own.client
-    end = eventually(lambda: head.end(1), 40)
+    end = eventually(lambda: head.end(1))
     assert end.killed_by is KilledBy.RUNTIME
     assert end.reason.startswith("the Docker daemon was restarted and killed it")
     eventually(lambda: theirs.left() == [])
@@ -121,10 +121,10 @@ def test_an_engine_that_goes_away_is_reported_and_so_is_what_waits_for_it(
     own.kill()
     theirs.run(1, "echo begun", network=HOST, name="")
     waits = "pit: not started yet: the Docker engine does not answer; trying again\n"
-    eventually(lambda: head.log(1) == waits, 20)
-    eventually(lambda: head.spoken[-1].trouble == AWAY, 20)
+    eventually(lambda: head.log(1) == waits)
+    eventually(lambda: head.spoken[-1].trouble == AWAY)
     own.start()
     theirs.client = own.client
-    eventually(lambda: head.end(1), 40)
+    eventually(lambda: head.end(1))
     assert head.log(1) == waits + "begun\n"
-    eventually(lambda: head.spoken[-1].trouble == "", 20)
+    eventually(lambda: head.spoken[-1].trouble == "")

@@ -23,7 +23,7 @@ def test_user_code_runs_once_though_the_worker_crashes(
 ):
     first = containers.start(PIT_CRASH_AT=label)
     containers.run(1, "echo ran >>$JOB_DIR/ledger; echo out; exit 4")
-    assert first.wait(20) == 137
+    assert first.wait(120) == 137
     containers.start()
     end = eventually(lambda: head.end(1))
     assert (end.exit_code, head.log(1)) == (4, "out\n")
@@ -41,7 +41,7 @@ def test_a_stop_is_carried_out_though_the_worker_crashes_during_it(
     containers.run(1, "echo ready; while :; do sleep 0.05; done")
     eventually(lambda: head.log(1))
     head.stop(1)
-    assert first.wait(10) == 137
+    assert first.wait(120) == 137
     containers.start()
     end = eventually(lambda: head.end(1))
     assert (end.signal, end.killed_by) == (15, KilledBy.USER)

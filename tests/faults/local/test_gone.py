@@ -55,7 +55,7 @@ def test_what_ran_on_a_dead_machine_is_lost_in_time_and_the_rest_of_its_job_is_s
         eventually(lambda name=name: is_there(root, name))
     number = run_on(root, tmp_path / "ledger", "[]@n0,[]@n1")
     lab.kill(workers["n0"])
-    eventually(is_ended(root, number), 40)
+    eventually(is_ended(root, number))
     record = root.json("show", str(number))
     assert record["outcome"] == "lost"
     assert record["reason"] == (

@@ -113,7 +113,7 @@ def test_a_push_of_small_files_leaves_no_parts_when_the_head_is_killed_in_it(
         assert parts_in(folder, 0)
         cluster.ok("up")
         client.send_signal(signal.SIGCONT)
-        assert client.wait(60) == 0
+        assert client.wait(120) == 0
     eventually(lambda: not parts_in(folder, 0))
     assert {path.name: digest(path) for path in folder.iterdir()} == {
         path.name: digest(path) for path in source.iterdir()
@@ -191,7 +191,7 @@ def test_who_interrupts_a_transfer_need_not_wait_for_the_rest(
         try:
             client.send_signal(signal.SIGCONT)
             client.send_signal(signal.SIGINT)
-            assert client.wait(10) == 130
+            assert client.wait(120) == 130
         finally:
             for pid in frozen:
                 os.kill(pid, signal.SIGCONT)
@@ -214,7 +214,7 @@ def test_a_client_goes_on_by_itself_when_the_head_is_back(
         cluster.kill("head")
         cluster.ok("up")
         client.send_signal(signal.SIGCONT)
-        assert client.wait(60) == 0, client.stderr and client.stderr.read()
+        assert client.wait(120) == 0, client.stderr and client.stderr.read()
     assert digest(folder / "large.bin") == digest(large)
 
 
@@ -231,7 +231,7 @@ def test_memory_stays_flat_for_two_gigabytes(cluster: Cluster) -> None:
         while size < 2048 * MIB and (block := client.stdout.read(64 * MIB)):
             size += len(block)
             seen.append(peak_of(client.pid))
-        assert client.wait(30) == 0
+        assert client.wait(120) == 0
     assert size == 2048 * MIB
     assert max(seen) < 128 * 1024
     assert peak(cluster) - before < 64 * 1024

@@ -94,7 +94,7 @@ def test_ctrl_c_ends_a_head_that_holds_a_request(tmp_path: Path) -> None:
             eventually(lambda: head.get(f"/status?wait_s=0&seen={seen}").status_code == 429)
             process.send_signal(signal.SIGINT)
             assert held.recv(100).startswith(b"HTTP/1.1 200 OK")
-        process.wait(20)
+        process.wait(120)
     finally:
         lab.close()
     assert "SIGKILL" not in lab.console()

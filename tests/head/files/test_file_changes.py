@@ -110,7 +110,7 @@ def test_a_part_that_is_being_written_is_not_written_by_another(
     body, upload = Slow(), Upload("file", "anna", PART)
     with Domain(folder, "home") as domain:
         first = in_thread(lambda: receive(domain, upload, 0, body))
-        assert body.begun.wait(30)
+        assert body.begun.wait(120)
         assert part(anna, b"xyz", offset=0).json["code"] == "busy"
         body.goes_on.set()
         assert first() == 3

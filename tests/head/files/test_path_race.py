@@ -51,7 +51,7 @@ def test_no_read_and_no_write_escapes_in_a_hundred_thousand(place: Path) -> None
     swapper = context.Process(target=swap, args=(*swapped, begun, enough), daemon=True)
     swapper.start()
     try:
-        assert begun.wait(30)
+        assert begun.wait(120)
         with Domain(domain, "home") as files:
             found = [attempt_to_read(files) for _ in range(READS)]
             written = [attempt_to_write(files) for _ in range(WRITES)]
@@ -59,7 +59,7 @@ def test_no_read_and_no_write_escapes_in_a_hundred_thousand(place: Path) -> None
             taken = [attempt_to_upload(files) for _ in range(TREES)]
     finally:
         enough.set()
-        swapper.join(30)
+        swapper.join(120)
     assert {text for text in found if text} == {b"INSIDE"}
     assert None in found  # else nobody raced
     assert any(written) and not all(written)

@@ -24,7 +24,7 @@ def all_at_once(in_thread: InThread, works: list[Callable[[], Any]]) -> list[Any
 
     def begin(work: Callable[[], Any]) -> Callable[[], Any]:
         def run() -> Any:
-            together.wait(10)
+            together.wait(120)
             return work()
 
         return in_thread(run)

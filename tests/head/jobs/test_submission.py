@@ -82,14 +82,14 @@ def test_the_same_submission_sent_by_many_threads_is_one_job(anna: Person) -> No
     together = threading.Barrier(8)
 
     def send() -> None:
-        together.wait(10)
+        together.wait(120)
         answers.append(anna.post("/jobs", json=body))
 
     threads = [threading.Thread(target=send) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(120)
     assert anna.get("/jobs").json["total"] == 1
     assert sorted(answer.status_code for answer in answers) == [200] * 7 + [201]
 

@@ -198,7 +198,7 @@ class TestShortTimeouts:
         began = time.monotonic()
         record = run(head, anna, project, server.url())
         assert "took longer than 2 s" in record["reason"]
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 100
         assert [path for path in head.data.mirrors().rglob("*pack*") if path.is_file()] == []
         number = anna.submit(snapshot=project.snapshot(anna, whole=True, remote=None))
         prepare(head, number)

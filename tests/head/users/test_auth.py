@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import thread_time
 from typing import Any
 
 import pytest
@@ -201,9 +201,9 @@ def test_checking_an_unknown_user_takes_as_long() -> None:
     hashed = passwords.make(PASSWORD)
 
     def taken(known: str | None) -> float:
-        begun = perf_counter()
+        begun = thread_time()
         assert not passwords.is_right("wrong password", known)
-        return perf_counter() - begun
+        return thread_time() - begun
 
     both = [(taken(hashed), taken(None)) for _ in range(15)]
     real, nobody = (median(column) for column in zip(*both, strict=True))

@@ -75,7 +75,7 @@ class Lab:
 
     def kill(self, process: subprocess.Popen[bytes]) -> None:
         process.send_signal(signal.SIGKILL)
-        process.wait(30)
+        process.wait(120)
 
     def close(self) -> None:
         for process in reversed(self._running):

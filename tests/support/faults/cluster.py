@@ -71,7 +71,7 @@ class Node:
     def kill(self) -> None:
         assert self.worker is not None
         self.worker.kill()
-        self.worker.wait(30)
+        self.worker.wait(120)
 
     def pause(self) -> None:
         assert self.worker is not None
@@ -89,7 +89,7 @@ class Node:
     def state(self) -> str:
         return str(self._cluster.get(f"/nodes/{self.name}")["state"])
 
-    def await_state(self, state: str, within_s: float = 30.0) -> None:
+    def await_state(self, state: str, within_s: float = 120.0) -> None:
         eventually(lambda: self.state == state, within_s)
 
 
@@ -156,7 +156,7 @@ class Cluster:
     def head_is_gone(self) -> bool:
         return self.head is None or self.head.poll() is not None
 
-    def await_crash(self, within_s: float = 30.0) -> None:
+    def await_crash(self, within_s: float = 120.0) -> None:
         """Wait until the head has died at its crash point.
 
         A process whose leader is a zombie may have threads that have not died yet, and listen.
@@ -223,17 +223,17 @@ class Cluster:
         number = self.submit(self.ledger.script(gate=gate, code=code, lines=lines), request)
         self.await_state(number, "running")
         count = len(self.record(number)["processes"])
-        eventually(lambda: len(self.ledger.runs_of(number)) == count, 30)
+        eventually(lambda: len(self.ledger.runs_of(number)) == count)
         return number
 
     def record(self, number: int) -> Any:
         return self.get(f"/jobs/{number}")
 
-    def await_state(self, number: int, state: str, within_s: float = 60.0) -> Any:
+    def await_state(self, number: int, state: str, within_s: float = 120.0) -> Any:
         eventually(lambda: self.record(number)["state"] == state, within_s)
         return self.record(number)
 
-    def await_end(self, number: int, within_s: float = 60.0) -> Any:
+    def await_end(self, number: int, within_s: float = 120.0) -> Any:
         return self.await_state(number, "ended", within_s)
 
     def stop(self, number: int) -> requests.Response:
@@ -273,4 +273,4 @@ def kill_group(program: subprocess.Popen[bytes]) -> None:
     """Kill a program with its children: gunicorn's serving process is one."""
     if program.poll() is None:
         os.killpg(program.pid, signal.SIGKILL)
-    program.wait(30)
+    program.wait(120)

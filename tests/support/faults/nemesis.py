@@ -70,7 +70,7 @@ class Nemesis:
         time.sleep(self._dice.uniform(0.1, LONGEST_FAULT_S))
         for victim in sorted(victims, key=lambda victim: victim != "head"):  # nodes recover with its help
             healers[victim]()
-        eventually(self._is_well, 30)
+        eventually(self._is_well)
         time.sleep(self._dice.uniform(0.1, 2.0))
 
     def _begin(self, victim: str) -> Callable[[], None]:
@@ -114,7 +114,7 @@ class Nemesis:
 
         def heal() -> None:
             database.start_again()
-            eventually(lambda: self.cluster.head_is_gone or self._answers(), 30)
+            eventually(lambda: self.cluster.head_is_gone or self._answers())
             if self.cluster.head_is_gone:
                 self._start_head()
 
@@ -126,7 +126,7 @@ class Nemesis:
 
     def _cut_power(self, node: Node) -> Callable[[], None]:
         node.kill()
-        eventually(lambda: self._kill_processes(node) == 0, 10)
+        eventually(lambda: self._kill_processes(node) == 0)
         node.environ["PIT_WORKER_BOOT_ID"] = f"boot-{self._dice.randrange(10**9)}"
         return lambda: self._start_worker(node, "node loss")
 
@@ -166,7 +166,7 @@ class Nemesis:
     def _start_head(self) -> None:
         begun = time.monotonic()
         self.cluster.start_head()
-        eventually(lambda: self._ask("/jobs?limit=1"), 30)
+        eventually(lambda: self._ask("/jobs?limit=1"))
         self.recoveries["head restart"].append(time.monotonic() - begun)
 
     def _start_worker(self, node: Node, what: str) -> None:
@@ -175,10 +175,10 @@ class Nemesis:
         begun = time.monotonic()
         if not self._answers():
             return  # the head is away as well, so there is nothing to measure
-        eventually(lambda: (now := self._ask(f"/nodes/{node.name}")) and now["epoch"] > epoch, 30)
+        eventually(lambda: (now := self._ask(f"/nodes/{node.name}")) and now["epoch"] > epoch)
         if what == "node loss":
             # Processes of the boot before are resolved when the head has heard of them.
-            eventually(lambda: not self.cluster.checker.list_processes(node.spool), 30)
+            eventually(lambda: not self.cluster.checker.list_processes(node.spool))
         self.recoveries[what].append(time.monotonic() - begun)
 
     def _reconnect(self, node: Node) -> None:
@@ -186,7 +186,7 @@ class Nemesis:
         begun = time.monotonic()
         node.proxy.heal()
         if was_offline:
-            eventually(lambda: (now := self._ask(f"/nodes/{node.name}")) and now["state"] == "online", 30)
+            eventually(lambda: (now := self._ask(f"/nodes/{node.name}")) and now["state"] == "online")
             self.recoveries["partition heal"].append(time.monotonic() - begun)
 
     def _is_well(self) -> bool:

@@ -89,7 +89,7 @@ class OwnEngine:
                 self.client.api.remove_container(each["Id"], v=True, force=True)
         self.client.close()
         self._program.terminate()
-        self._program.wait(30)
+        self._program.wait(120)
         self._unmount()
         for group in Path("/sys/fs/cgroup").glob(f"**/{self.folder.name}"):
             with suppress(OSError):

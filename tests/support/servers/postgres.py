@@ -106,7 +106,7 @@ class Postgres:
         assert done.returncode == 0, done.stderr.decode()
 
 
-def wait_for_blocked(url: str, timeout_s: float = 10.0) -> None:
+def wait_for_blocked(url: str, timeout_s: float = 60.0) -> None:
     """Return as soon as a session in this database waits for a row lock."""
     deadline = time.monotonic() + timeout_s
     blocked = "datname = current_database() AND wait_event_type = 'Lock'"

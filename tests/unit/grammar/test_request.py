@@ -217,10 +217,10 @@ HOSTILE = {
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_a_hundred_kilobytes_are_refused_within_milliseconds(text: str) -> None:
     parse("[]")
-    start = time.perf_counter()
+    start = time.thread_time()
     with pytest.raises(RequestError, match="characters; put equal processes into one group"):
         parse(text)
-    assert time.perf_counter() - start < 0.02
+    assert time.thread_time() - start < 0.05
 
 
 def test_kinds_can_be_renamed() -> None:

@@ -72,7 +72,7 @@ def test_an_account_that_may_not_open_the_fuse_device_cannot_mount(monkeypatch: 
 
 def test_a_worker_that_cannot_mount_says_so_and_does_not_start(workers: Workers):
     worker = workers.start(PIT_WORKER_DATA_ROOT="remote", PATH="/nowhere")
-    assert worker.wait(30) == 1
+    assert worker.wait(120) == 1
     assert "pit-worker: data_root is remote, and rclone and fuse3 are not installed here" in workers.log()
 
 

@@ -1,7 +1,6 @@
 """A real worker and the GPUs of a fake driver: found, watched, measured."""
 
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -240,9 +239,10 @@ def test_a_driver_that_hangs_delays_neither_beats_nor_processes(
     nvml.set([A], hangs=True)
     run(head, "echo begun; " + WAIT, "GPU-a")
     eventually(lambda: head.log(1) == "begun\n")
-    began, beats = time.monotonic(), len(head.spoken)
-    eventually(lambda: len(head.spoken) > beats + 10)
-    assert time.monotonic() - began < 10
+    beats = len(head.spoken)
+    eventually(
+        lambda: len(head.spoken) > beats + 10
+    )  # while the driver hangs, which it does until told otherwise
     (data_root / "jobs/1/exit-now").touch()
     assert eventually(lambda: head.end(1)).exit_code == 0
     assert troubles(head) == {}

@@ -19,7 +19,7 @@ def test_a_worker_exits_when_another_has_taken_over(head: StubHead, eventually: 
     with head.changed:
         head.epoch += 1
         head.changed.notify_all()
-    assert worker.wait(10) == 1
+    assert worker.wait(120) == 1
     assert "another worker has taken over this node" in workers.log()
 
 
@@ -32,7 +32,7 @@ def test_of_two_workers_with_one_token_the_second_displaces_the_first_and_its_pr
     eventually(lambda: head.state(1) is ProcessState.RUNNING)
     pid = eventually(lambda: (data_root / "jobs/1/pid").exists() and (data_root / "jobs/1/pid").read_text())
     second = workers.start(spool=workers.folder / "spool-of-another-machine")
-    assert first.wait(10) == 1
+    assert first.wait(120) == 1
     assert "another worker has taken over this node" in workers.log()
     beats = len(head.spoken)
     eventually(lambda: len(head.spoken) > beats)
@@ -62,7 +62,7 @@ def test_a_second_worker_on_one_spool_refuses_to_start(
     workers.start()
     eventually(lambda: head.spoken)
     second = workers.start()
-    assert second.wait(10) == 1
+    assert second.wait(120) == 1
     assert f"pit-worker: another worker holds the spool {workers.spool}\n" in workers.log()
 
 

@@ -62,7 +62,7 @@ def test_user_code_runs_once_though_the_worker_crashes(
 ):
     first = workers.start(PIT_CRASH_AT=label)
     head.run(1, "echo ran >>$JOB_DIR/ledger; echo out; exit 4")
-    assert first.wait(10) == 137
+    assert first.wait(120) == 137
     workers.start()
     end = eventually(lambda: head.end(1))
     assert (end.exit_code, head.log(1)) == (4, "out\n")
@@ -77,7 +77,7 @@ def test_a_stop_is_carried_out_though_the_worker_crashes_during_it(
     head.run(1, "echo ready; sleep 1000")
     eventually(lambda: head.log(1))
     head.stop(1)
-    assert first.wait(10) == 137
+    assert first.wait(120) == 137
     head.is_deaf = True
     workers.start()
     eventually(lambda: (workers.spool / "1-1/end").exists())
@@ -118,7 +118,7 @@ def test_processes_keep_running_after_the_worker_is_terminated(
     head.run(1, COUNT)
     eventually(lambda: head.log(1))
     first.terminate()
-    assert first.wait(10) == 0
+    assert first.wait(120) == 0
     (data_root / "jobs/1/go").touch()
     workers.start()
     assert eventually(lambda: head.end(1)).exit_code == 0
