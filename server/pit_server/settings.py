@@ -102,7 +102,7 @@ class Settings:
     logins_per_minute: int = 10  # failed ones, per address; ten times as many per account
     join_code_s: float = 3600.0  # how long a node may take to join
     proxies: int = 0  # in front of the head: how many are trusted to name the client's address
-    threads: int = 64  # short requests served at a time; held ones, transfers and logins have their own
+    threads: int = 16  # short requests served at a time; held ones, transfers and logins have their own
     user_held: int = 50  # held requests (followed logs, watched lists) of one user at a time
     user_transfers: int = 16  # file transfers of one user at a time
     user_requests_per_s: int = 1000

@@ -61,16 +61,16 @@ def test_two_processes_find_each_other_and_the_result_comes_home(cluster: Cluste
 def test_other_accounts_of_the_machine_cannot_get_in(shared_cluster: Cluster) -> None:
     url = (shared_cluster.home / "connect.txt").read_text().split()[0]
     body = {"name": "mallory", "full_name": "Mallory", "password": "correct horse"}
-    refused = requests.post(f"{url}/api/v1/users", json=body, timeout=30)
+    refused = requests.post(f"{url}/api/v1/users", json=body, timeout=120)
     assert (refused.status_code, refused.json()["code"]) == (403, "registration_closed")
     del body["full_name"]
-    assert requests.post(f"{url}/api/v1/login", json=body, timeout=30).status_code == 401
+    assert requests.post(f"{url}/api/v1/login", json=body, timeout=120).status_code == 401
 
 
 def test_a_web_page_cannot_reach_the_head_under_its_own_name(shared_cluster: Cluster) -> None:
     url = (shared_cluster.home / "connect.txt").read_text().split()[0]
     for path in ("api/v1/", "dav/"):
-        answer = requests.get(f"{url}/{path}", headers={"Host": "rebound.example.com"}, timeout=30)
+        answer = requests.get(f"{url}/{path}", headers={"Host": "rebound.example.com"}, timeout=120)
         assert (answer.status_code, answer.json()["code"]) == (421, "misdirected")
 
 

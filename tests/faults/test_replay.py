@@ -42,7 +42,7 @@ class Request:
         self.body = body
 
     def send(self, url: str) -> None:
-        answer = requests.post(url + self.path, data=self.body, headers=self.headers, timeout=30)
+        answer = requests.post(url + self.path, data=self.body, headers=self.headers, timeout=120)
         assert answer.status_code in (200, 409), answer.text
 
 

@@ -44,7 +44,7 @@ def get(cluster: Cluster, token: str, path: str) -> requests.Response:
 def run_job(cluster: Cluster, token: str) -> int:
     headers = {"Authorization": f"Bearer {token}", **HEADERS}
     body = a_submission(command=MAKE_FILES, request="[]")
-    answer = requests.post(f"{cluster.url}{API_PREFIX}/jobs", json=body, headers=headers, timeout=30)
+    answer = requests.post(f"{cluster.url}{API_PREFIX}/jobs", json=body, headers=headers, timeout=120)
     number = int(answer.json()["number"])
     eventually(lambda: get(cluster, token, f"/jobs/{number}").json()["outcome"] == "succeeded")
     return number

@@ -127,7 +127,7 @@ class StubLoop:
         return Timer(call)
 
     def finish_check(self) -> None:
-        self.posted.get(timeout=60)()
+        self.posted.get(timeout=120)()
 
 
 def a_health(pause_s: float, **checks: Check) -> tuple[NodeHealth, StubLoop]:

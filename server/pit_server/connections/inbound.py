@@ -25,7 +25,8 @@ SMALL_BODY = 64 * 1024  # a larger one is read by the thread that handles the re
 BLOCK = 64 * 1024
 HANDSHAKE = b"\x16"  # the first byte of a TLS connection
 _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,18})[ \t]*\r\n", re.IGNORECASE)
-_EXPECT = re.compile(rb"\r\nexpect:", re.IGNORECASE)
+# Of a body whose size is not known, or that is sent when the client is told to go on.
+_LATER = re.compile(rb"\r\n(expect|transfer-encoding):", re.IGNORECASE)
 
 
 class Stage(Enum):
@@ -54,6 +55,7 @@ class Inbound:
         self.events = selectors.EVENT_READ
         self.deadline = now + (HANDSHAKE_S if context else RECEIVE_S)
         self.stage = Stage.HELLO if context else Stage.IDLE
+        self.is_whole = False  # the request that is being handled had arrived with its body
         self._context = context
         self._buffer = bytearray()
         self._needed: int | None = None  # bytes until the request is complete, once its head is
@@ -154,5 +156,5 @@ class Inbound:
         head = bytes(self._buffer[: end + 2])
         length = _LENGTH.search(head)
         size = int(length[1]) if length else 0
-        # One that expects to be told to go on sends no body before.
-        return end + 4 + (size if size <= SMALL_BODY and not _EXPECT.search(head) else 0)
+        self.is_whole = size <= SMALL_BODY and not _LATER.search(head)
+        return end + 4 + (size if self.is_whole else 0)

@@ -288,7 +288,7 @@ class TestDrain:
         command = [sys.executable, "-m", "pit", "remove", "node:n0", "--drain"]
         with subprocess.Popen(command, env=pit_env, stdout=-1, stderr=-1, text=True) as process:
             child.append(process)
-            _, stderr = process.communicate(timeout=30)
+            _, stderr = process.communicate(timeout=120)
         assert process.returncode == 130
         assert stderr.splitlines()[1:] == [
             "pit: node:n0 is left draining and not removed",

@@ -204,7 +204,7 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_follow_it(
     command = [sys.executable, "-m", "pit", "log", "12"]
     with subprocess.Popen(command, env=pit_env, stdout=-1, stderr=-1, text=True) as process:
         child.append(process)
-        stdout, stderr = process.communicate(timeout=30)
+        stdout, stderr = process.communicate(timeout=120)
     assert process.returncode == 130
     assert shown(stdout) == TEXTS
     assert stderr == "pit: job 12 keeps running\n`pit log 12` follows it, `pit stop 12` stops it\n"

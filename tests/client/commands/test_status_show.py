@@ -112,7 +112,7 @@ class TestStatus:
         command = [sys.executable, "-m", "pit", "status", "-w"]
         with subprocess.Popen(command, env=pit_env, stdout=-1, stderr=-1, text=True) as process:
             child.append(process)
-            stdout, stderr = process.communicate(timeout=30)
+            stdout, stderr = process.communicate(timeout=120)
         assert (process.returncode, stderr) == (0, "")
         assert [line.split()[0] for line in stdout.splitlines()] == [
             "JOB",

@@ -50,7 +50,7 @@ def echoing(shown: Certificate, folder: Path) -> Iterator[tuple[str, list[bytes]
 def through(tunnel: Tunnel, data: bytes) -> bytes:
     parts = urlsplit(tunnel.url)
     answer = b""
-    with socket.create_connection((parts.hostname, parts.port), timeout=20) as line:
+    with socket.create_connection((parts.hostname, parts.port), timeout=120) as line:
         sender = threading.Thread(target=line.sendall, args=(data,))
         sender.start()
         try:

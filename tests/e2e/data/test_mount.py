@@ -142,13 +142,13 @@ def _with_davfs(url: str, token: str, tmp_path: Path) -> None:
         settings = ["cache_dir " + cache, f"secrets {tmp_path}/secrets", "delay_upload 0", "use_locks 1"]
         (tmp_path / "davfs.conf").write_text("\n".join(settings) + "\n")
         options = f"conf={tmp_path}/davfs.conf"
-        subprocess.run(["mount.davfs", "-o", options, url, str(place)], check=True, timeout=30)
+        subprocess.run(["mount.davfs", "-o", options, url, str(place)], check=True, timeout=120)
         try:
             (place / "home" / "folder").mkdir()
             (place / "home" / "by davfs").write_text("hello\n")
             (place / "home" / "by davfs").rename(place / "home" / "folder" / "by davfs")
         finally:
-            subprocess.run(["umount", str(place)], check=True, capture_output=True, timeout=30)
+            subprocess.run(["umount", str(place)], check=True, capture_output=True, timeout=120)
 
 
 def _all_arguments() -> bytes:
@@ -188,6 +188,6 @@ def test_a_head_is_known_by_its_certificate_and_by_nothing_else(lab: Lab, tmp_pa
             ["curl", "--silent", "--show-error", f"http://{host}/api/v1/"],
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=120,
         )
     assert asked.returncode == 52  # nobody answered, for nobody was asked

@@ -90,6 +90,6 @@ def test_a_submission_repeated_after_a_lost_answer_is_one_job(cluster: Cluster) 
 def test_a_second_head_on_the_same_database_refuses_to_start(shared_cluster: Cluster) -> None:
     home = str(shared_cluster.home / "head")
     command = [sys.executable, "-m", "pit_server", "serve", "--home", home, "--bind", "127.0.0.1:0"]
-    done = subprocess.run(command, env=shared_cluster.env, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(command, env=shared_cluster.env, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
     assert "another head runs on" in done.stderr

@@ -26,7 +26,7 @@ class RealHead:
         answer = requests.post(
             f"{self.url}/users",
             json={"name": "anna", "full_name": "Anna", "password": PASSWORD, "setup_code": lab.setup_code()},
-            timeout=20,
+            timeout=120,
             verify=False,
         )
         self.token = answer.json()["token"]
@@ -39,7 +39,7 @@ class RealHead:
     def ask(self, path: str) -> socket.socket:
         """Send a request and read nothing of the answer."""
         place = urlsplit(self.url)
-        sock = socket.create_connection((place.hostname, place.port), timeout=20)
+        sock = socket.create_connection((place.hostname, place.port), timeout=120)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

@@ -118,7 +118,7 @@ class Cluster:
         url = (self.home / "connect.txt").read_text().split()[0]
         token = (self.home / "user.token").read_text().strip()
         headers = {"Authorization": f"Bearer {token}"}
-        answer = requests.get(f"{url}{API_PREFIX}{path}", headers=headers, timeout=30)
+        answer = requests.get(f"{url}{API_PREFIX}{path}", headers=headers, timeout=120)
         assert answer.status_code == 200, answer.text
         return answer.json()
 

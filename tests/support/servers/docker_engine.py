@@ -100,7 +100,7 @@ class OwnEngine:
         for _ in range(300):
             assert self._program.poll() is None, (self.folder / "log").read_text()[-2000:]
             if self._answers():
-                return docker.DockerClient(self.host, timeout=60)
+                return docker.DockerClient(self.host, timeout=120)
             time.sleep(0.1)
         raise AssertionError((self.folder / "log").read_text()[-2000:])
 

@@ -100,7 +100,7 @@ class Postgres:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            timeout=60,
+            timeout=120,
             **self._user,
         )
         assert done.returncode == 0, done.stderr.decode()

@@ -114,7 +114,7 @@ class Slurm:
         self._kill_leftovers()
 
     def run(self, *command: str, check: bool = True) -> str:
-        done = subprocess.run(command, env=self.env, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, env=self.env, capture_output=True, text=True, timeout=120)
         assert not check or done.returncode == 0, f"{command}: {done.stderr}"
         return done.stdout.strip()
 

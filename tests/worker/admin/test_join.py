@@ -298,7 +298,7 @@ def run_join(url: str, config: Path, **environ: str) -> subprocess.CompletedProc
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
     )
 
 

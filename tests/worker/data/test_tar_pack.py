@@ -193,6 +193,6 @@ def test_an_unreadable_directory_is_reported_and_not_taken_for_gone(tmp_path: Pa
 
 def _python(script: str, *arguments: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", script, *arguments], check=True, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", script, *arguments], check=True, capture_output=True, text=True, timeout=120
     )
     return done.stdout.strip()

@@ -13,7 +13,7 @@ from pit_server.api.http.context import head
 from pit_server.services.users import tokens
 from pit_server.services.users.tokens import Caller
 from pit_server.services.validation import storable
-from pit_server.traffic import Traffic
+from pit_server.traffic import Traffic, find_kind
 
 P = ParamSpec("P")
 AT_END = "pit.at_end"  # in a request's environ: to be called when its response has been sent
@@ -67,8 +67,7 @@ def check_access() -> None:
     g.recheck_access()
     if (user_id := g.caller.user_id) is not None:
         declared: Traffic = getattr(view, "traffic", Traffic.SHORT)
-        is_short = declared is Traffic.HELD and "wait_s" not in request.args
-        traffic = Traffic.SHORT if is_short else declared
+        traffic = find_kind(declared, waits="wait_s" in request.args)
         request.environ[AT_END] = head().request_limits.begin(user_id, traffic)
 
 

@@ -7,7 +7,7 @@ from flask import Flask
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import RequestRedirect
 
-from pit_server.traffic import Traffic
+from pit_server.traffic import Traffic, find_kind
 
 
 def make_classifier(app: Flask, files: str) -> Callable[[str, str], Traffic]:
@@ -23,7 +23,6 @@ def make_classifier(app: Flask, files: str) -> Callable[[str, str], Traffic]:
         except (HTTPException, RequestRedirect, ValueError):
             return Traffic.SHORT
         found: Traffic = getattr(app.view_functions[endpoint], "traffic", Traffic.SHORT)
-        # Without a time to wait it is answered at once.
-        return Traffic.SHORT if found is Traffic.HELD and "wait_s=" not in query else found
+        return find_kind(found, waits="wait_s=" in query)
 
     return classify

@@ -31,7 +31,7 @@ blueprint = Blueprint("job_files", __name__, url_prefix="/jobs/<job:number>")
 
 
 @blueprint.get("/log")
-@allow(Role.USER, traffic=Traffic.HELD)
+@allow(Role.USER, traffic=Traffic.LOG)
 @describe(
     WAIT,
     Param("cursor", "of the batch before; none: from the beginning"),
@@ -75,7 +75,7 @@ def search_log(number: int) -> LogMatches:
 
 
 @blueprint.get("/log/raw")
-@allow(Role.USER, traffic=Traffic.HELD)
+@allow(Role.USER, traffic=Traffic.LOG)
 @describe(WAIT, OFFSET, *LOG, sends=("application/octet-stream",))
 def show_raw_log(number: int) -> Response:
     """The output of one process, byte by byte."""
