@@ -1,5 +1,6 @@
 """Passes of the scheduler over a large cluster: without database, on values."""
 
+import gc
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import NamedTuple
 from bench.sizes import Sizes
 from bench.table import Row, percentile
 from pit_grammar import parse
+from pit_server.connections.front import COLLECTIONS
 from pit_server.scheduler.capacity import Held, NodeView, Share
 from pit_server.scheduler.demand import Shape
 from pit_server.scheduler.order import Usage, Waiting
@@ -33,6 +35,9 @@ def measure(sizes: Sizes) -> list[Row]:
     idle = _cluster(sizes.planned_nodes, draw, busy=0.0)
     queue = _queue(jobs, distinct, draw)
     given = Given(queue, full, idle, _usage(), now=0.0)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECTIONS)  # as in the head
     what = f"{sizes.planned_nodes:,} nodes, {jobs:,} jobs, {distinct:,} distinct"
     floor = _sorting(queue)
     return [

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections import defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heapreplace
 from math import inf
 from typing import NamedTuple
 
@@ -116,19 +116,21 @@ class Order:
             self._places.setdefault((first.priority, job.group), ([], []))
             self._charge(job, first)
             return job
-        level, name = first.priority, heappop(self._heap)[4]
+        level, name = first.priority, self._heap[0][4]
         group = self._waiting[level][name]
-        user = heappop(group.heap)[3]
+        user = group.heap[0][3]
         line = group.lines[user]
         job = line.popleft()
         self._charge(job, first)
         if line:
-            heappush(group.heap, self._entry(user, line))
+            heapreplace(group.heap, self._entry(user, line))
         else:
+            heappop(group.heap)
             del group.lines[user]
         if group.heap:
-            heappush(self._heap, self._key(level, name, group))
+            heapreplace(self._heap, self._key(level, name, group))
         else:
+            heappop(self._heap)
             self._drop(level, name)
         return job
 
@@ -148,7 +150,10 @@ class Order:
 
     def _key(self, level: int, name: str, group: _Group) -> tuple[float, float, int, int, str]:
         used, arrival, number, _ = group.heap[0]
-        users, groups = self._places.setdefault((level, name), ([], []))
+        places = self._places.get((level, name))
+        if places is None:
+            places = self._places[level, name] = ([], [])
+        users, groups = places
         # One that comes late gets the place that it would have had among those that are out already.
         is_late = users and used < users[-1]
         total = groups[bisect_right(users, used)] if is_late else self._groups[name]
