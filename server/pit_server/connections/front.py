@@ -53,7 +53,14 @@ BUSY = Problem(
     "busy", "the head has too many requests of this kind", f"try again in {RETRY_AFTER_S} s", status=503
 )
 TOO_LARGE = Problem("head_too_large", "the headers of the request are too large", status=431)
-PHRASES = {400: "Bad Request", 431: "Request Header Fields Too Large", 503: "Service Unavailable"}
+BAD_HTTP = Problem("bad_http", "the request is not valid HTTP", status=400)
+BROKEN = Problem("internal_error", "internal error", "the head's log has the details", status=500)
+PHRASES = {
+    400: "Bad Request",
+    431: "Request Header Fields Too Large",
+    500: "Internal Server Error",
+    503: "Service Unavailable",
+}
 
 
 def _raw(problem: Problem) -> bytes:
@@ -141,6 +148,18 @@ class HeadWorker(ThreadWorker):  # type: ignore[misc]
         except Exception as error:
             self.handle_error(request, conn.sock, conn.client, error)
         return False
+
+    def handle_error(self, req: Any, client: Any, addr: Any, exc: BaseException) -> None:  # noqa: ARG002
+        """Answer what the application has not seen; gunicorn would send a page, and log what it was sent."""
+        is_bad = isinstance(exc, http.errors.ParseException)
+        if is_bad:
+            self.log.warning(
+                "a request from %s is not valid HTTP: %s", addr[0] if addr else "", type(exc).__name__
+            )
+        else:
+            self.log.error("a request failed outside of the application", exc_info=exc)
+        with suppress(OSError):
+            client.sendall(_raw(BAD_HTTP if is_bad else BROKEN))
 
     def finish_request(self, conn: Inbound, future: "Future[bool]") -> None:
         """The thread is done; runs in the event loop."""

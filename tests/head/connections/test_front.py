@@ -68,6 +68,15 @@ def log_in(head: str, number: int) -> tuple[int, Any]:
     return answer.status_code, answer.json()
 
 
+@pytest.mark.parametrize(
+    "sent", [b"GARBAGE\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET / HTTP/1.1\r\nA B: c\r\n\r\n"]
+)
+def test_what_is_no_request_gets_a_problem_too(head: str, sent: bytes) -> None:
+    answer, _, body = speak(head, sent).partition(b"\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 400 ") and b"application/problem+json" in answer
+    assert json.loads(body)["code"] == "bad_http"
+
+
 @pytest.mark.parametrize("sent", [b"", b"G", b"GET / HTTP/1.1\r\nHost: x\r\n", b"\x16"])
 @pytest.mark.threat("S59")
 def test_many_connections_that_send_little_stop_nobody(head: str, sent: bytes) -> None:
