@@ -18,6 +18,7 @@ from bench import (
     snapshots,
     start,
     throughput,
+    web,
     worker,
 )
 from bench.sizes import SMOKE, Sizes
@@ -64,6 +65,7 @@ MEASUREMENTS: dict[str, Measure] = {
     "queue": partial(_on_cluster, queue.measure),
     "crowd": partial(_on_cluster, crowd.measure),
     "attacks": partial(_on_cluster, attacks.measure),
+    "web": partial(_on_cluster, web.measure),
     "lab": partial(_on_cluster, lab.measure),
     "snapshots": partial(_on_cluster, snapshots.measure),
     "containers": containers.measure,

@@ -9,10 +9,12 @@ import pytest
 from pit_server import web
 from pit_server.web import formats
 
+WEB, AXE = Path(web.__file__).parent / "static" / "vendor", Path(__file__).parents[2] / "browser" / "vendor"
 
-def test_vendored_files_are_those_of_the_lock_file() -> None:
+
+@pytest.mark.parametrize("place", [WEB, AXE])
+def test_vendored_files_are_those_of_the_lock_file(place: Path) -> None:
     """What was changed by hand, or updated without its record, is found here."""
-    place = Path(web.__file__).parent / "static" / "vendor"
     lock = json.loads((place / "lock.json").read_text())
     recorded = {name: digest for package in lock.values() for name, digest in package["files"].items()}
     there = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in place.iterdir()}

@@ -4,7 +4,7 @@
   const box = document.getElementById("charts");
   const KINDS = [
     ["GPU", 1, "%", "--accent", 100], ["GPU memory", 2, "%", "--accent", 100],
-    ["CPU", 3, "% of a core", "--run", null], ["Memory", 4, "MiB", "--run", null],
+    ["CPU per process", 3, "% of a core", "--run", null], ["Memory per process", 4, "MiB", "--run", null],
   ];
   const GAP_S = 180; // without a sample for longer, the line has a gap
   let plots = [], drawn = "";
