@@ -11,6 +11,7 @@ class Sizes:
     first_lines: int = 100
     short_jobs: int = 200
     short_processes: int = 1000
+    array_elements: int = 1_000
     waiting_jobs: int = 10_000
     submissions: int = 200  # while those jobs wait
     status_calls: int = 10
@@ -58,6 +59,7 @@ SMOKE = Sizes(
     first_lines=2,
     short_jobs=3,
     short_processes=5,
+    array_elements=5,
     waiting_jobs=20,
     submissions=3,
     status_calls=2,

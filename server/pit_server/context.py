@@ -10,6 +10,7 @@ from pit_server.background.scheduling import Scheduling
 from pit_server.db.database import Database
 from pit_server.services.files.quota import Quotas
 from pit_server.services.jobs.records.delays import DelayFacts
+from pit_server.services.nodes.order_specs import OrderSpecs
 from pit_server.services.users.callers import Callers
 from pit_server.services.users.registration import Authentication
 from pit_server.services.users.request_limits import RequestLimits
@@ -33,6 +34,7 @@ class Head:
     job_space: JobSpace
     request_limits: RequestLimits
     callers: Callers
+    order_specs: OrderSpecs
     clock: RetentionClock  # for the age of data that may be deleted
 
     @property

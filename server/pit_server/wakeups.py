@@ -30,6 +30,11 @@ def job_topic(number: int) -> str:
     return f"job:{number}"
 
 
+def end_topic(number: int) -> str:
+    """Of a job's end alone: who waits for that need not look at each of its changes."""
+    return f"end:{number}"
+
+
 def node_topic(node_id: int) -> str:
     return f"node:{node_id}"
 

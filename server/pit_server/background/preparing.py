@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pit_server import log_records
 from pit_server.db.database import Database
 from pit_server.services.jobs import preparation
+from pit_server.services.jobs.preparation import Due
 from pit_server.settings import Settings
 from pit_server.store.data_root import DataRoot
 
@@ -27,26 +28,29 @@ class Preparing:
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="prepare")
         self._lock = threading.Lock()
         self._under_way: dict[int, int] = {}  # numbers of jobs, with their users
+        self._listed: dict[int, Due] = {}  # what was due when last listed, and has not been prepared since
         self._failed: set[int] = set()  # unexpectedly, such as without database; started again after RETRY_S
 
     def __call__(self) -> float | None:
+        with self._database.read() as session:
+            preparing = preparation.list_due(session)
         with self._lock:
             self._failed.clear()
-        return RETRY_S if self._start() else None
+            self._listed = preparing
+        self._start()
+        return RETRY_S if preparing else None
 
     @property
     def is_busy(self) -> bool:
         with self._lock:
             return bool(self._under_way)
 
-    def _start(self) -> bool:
-        """Start as many as there are threads for; whether there are any to prepare."""
-        with self._database.read() as session:
-            preparing = preparation.list_preparing(session)
+    def _start(self) -> None:
+        """Start as many of those that were listed last as there are threads for."""
         with self._lock:
             waiting = {
-                number: user
-                for number, user in preparing.items()
+                number: due.user_id
+                for number, due in self._listed.items()
                 if number not in self._under_way and number not in self._failed
             }
             while len(self._under_way) < self._threads:
@@ -54,8 +58,7 @@ class Preparing:
                 if number is None:
                     break
                 self._under_way[number] = waiting.pop(number)
-                self._pool.submit(self._prepare, number)
-        return bool(preparing)
+                self._pool.submit(self._prepare, number, self._listed[number])
 
     def _try(self, number: int) -> None:
         try:
@@ -65,13 +68,15 @@ class Preparing:
             with self._lock:
                 self._failed.add(number)
 
-    def _prepare(self, number: int) -> None:
+    def _prepare(self, number: int, due: Due) -> None:
         try:
             with log_records.about_job(number):
                 self._try(number)
         finally:
             with self._lock:
                 del self._under_way[number]
+                if self._listed.get(number) == due:  # else it has become due once more
+                    del self._listed[number]
         if not self._database.wakeups.is_closed:
             self._start()
 

@@ -7,22 +7,25 @@ its generation.
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from time import perf_counter
 from typing import Any, Protocol
 
-from sqlalchemy import Connection, Engine, Row, create_engine, event, insert, update
+from sqlalchemy import Connection, Engine, Row, create_engine, event, insert, select, update
 from sqlalchemy.orm import Session
 
 from pit_protocol.problem import Problem
 from pit_server import metrics
 from pit_server.db import generation, sequences
-from pit_server.db.models import Event, Node
+from pit_server.db.memo import CHANGED, MEMO, Memo, WritingSession
+from pit_server.db.models import Base, Event, Node
 from pit_server.wakeups import Wakeups, node_topic
 
 BUSY_TIMEOUT_MS = 10_000
 WRITES = "pit_writes"
+
+_NO_FACTS = {"process_id": None, "from_state": None, "reason": ""}  # of an event that says nothing of them
 
 AnyRow = Row[*tuple[Any, ...]]  # a row loaded as columns
 
@@ -55,33 +58,54 @@ class Database:
             if self.is_sqlite
             else self.engine.execution_options(isolation_level="REPEATABLE READ")
         )
+        self._memo = Memo(self._read_once)
         self._writers: AbstractContextManager[Any] = threading.Lock() if self.is_sqlite else nullcontext()
 
     @contextmanager
     def read(self) -> Iterator[Session]:
         """A session that sees one snapshot and changes nothing."""
-        with metrics.READ.time(), Session(self._reading) as session:
+        with metrics.READ.time(), Session(self._reading, info={MEMO: self._memo}) as session:
             yield session
 
     @contextmanager
     def write(self) -> Iterator[Session]:
         """A session that commits at the end; do no slow work in it."""
         begun = perf_counter()
-        with self._writers, Session(self._writing, expire_on_commit=False, autoflush=False) as session:
+        with self._writers, self._open_to_write() as session:
             metrics.WAIT.observe(perf_counter() - begun)
-            event.listen(session, "after_flush", sequences.note_new)
             yield session
             if events := session.info.get("events"):
-                session.execute(insert(Event), events)
+                insert_all(session, Event, events)
             nodes = sorted(session.info.get("nodes", ()))
-            # Last and in order, so that two writers cannot deadlock on each other's rows.
-            for node_id in nodes:
-                session.execute(update(Node).where(Node.id == node_id).values(revision=Node.revision + 1))
+            if nodes:
+                self._count_revisions(session, nodes)
             self._commit(session)
         self.wakeups.notify({*session.info.get("topics", ()), *map(node_topic, nodes)})
         metrics.WRITE.observe(perf_counter() - begun)
         for observe, value in session.info.get("measured", ()):
             observe(value)
+
+    @contextmanager
+    def _open_to_write(self) -> Iterator[Session]:
+        session = WritingSession(self._writing, expire_on_commit=False, autoflush=False)
+        session.info[MEMO] = self._memo
+        try:
+            with session:
+                yield session
+        finally:
+            self._memo.finish(session.info.get(CHANGED, ()))
+
+    def _read_once(self, read: Callable[[Session], Any]) -> Any:
+        with self.read() as session:
+            return read(session)
+
+    def _count_revisions(self, session: Session, nodes: Sequence[int]) -> None:
+        """Last and in order, so that two writers cannot deadlock on each other's rows."""
+        mine = Node.id.in_(nodes)
+        if len(nodes) > 1 and not self.is_sqlite:
+            session.execute(select(Node.id).where(mine).order_by(Node.id).with_for_update())
+        # Past the session: of all that is known of nodes, this alone changes all the time.
+        session.connection().execute(update(Node).where(mine).values(revision=Node.revision + 1))
 
     def _commit(self, session: Session) -> None:
         """Commit if no later head has begun; numbers that it hands out are recorded around it."""
@@ -120,7 +144,12 @@ def measure_after_commit(session: Session, observe: Callable[[float], object], v
 
 def note_event(session: Session, **columns: Any) -> None:
     """Write an event with this transaction; all of them go in one statement at its end."""
-    session.info.setdefault("events", []).append({"process_id": None, "reason": "", **columns})
+    session.info.setdefault("events", []).append({**_NO_FACTS, **columns})
+
+
+def insert_all(session: Session, table: type[Base], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows, which have the same columns, by one statement; nothing is loaded."""
+    session.connection().execute(insert(table), rows)
 
 
 def change_orders(session: Session, node_id: int) -> None:

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Connection, event, func, select, text
 from sqlalchemy.orm import Session, UOWTransaction
 
+from pit_server.db.memo import WritingSession
 from pit_server.db.models import Attempt, Discard, Group, Job, Node, Token, User
 
 # Numbers of these name something outside of the database: directories, uids and gids.
@@ -17,12 +18,19 @@ NEW = "new_numbers"  # in the info of a session
 Numbers = dict[str, int]  # table -> number
 
 
+@event.listens_for(WritingSession, "after_flush")
 def note_new(session: Session, _: UOWTransaction) -> None:
     """After a flush: keep the highest number of each counted table that this transaction adds."""
     numbers: Numbers = session.info.setdefault(NEW, {})
     for row in session.new:
         if isinstance(row, COUNTED):
             numbers[row.__tablename__] = max(numbers.get(row.__tablename__, 0), row.id)
+
+
+def note_inserted(session: Session, table: Any, number: int) -> None:
+    """The same for rows that were inserted without a flush; `number` is the highest of them."""
+    numbers: Numbers = session.info.setdefault(NEW, {})
+    numbers[table.__tablename__] = max(numbers.get(table.__tablename__, 0), number)
 
 
 def only_naming(numbers: Mapping[str, int]) -> Numbers:

@@ -36,7 +36,7 @@ def fault(worker: Worker, attempt: int = 1) -> None:
 
 def due(head: Head) -> list[int]:
     with head.database.read() as session:
-        return list(preparation.list_preparing(session))
+        return list(preparation.list_due(session))
 
 
 def test_a_job_that_its_node_could_not_start_waits_again(

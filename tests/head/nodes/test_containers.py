@@ -16,6 +16,7 @@ from pit_server.db.models import Node
 from pit_server.services.files import unix_ids
 from pit_server.services.jobs import images
 from pit_server.services.nodes import orders
+from pit_server.services.nodes.order_specs import OrderSpecs
 from pit_server.settings import Settings
 from tests.support.clusters.head import NOW, ONE_DATABASE, Person, Worker, a_submission, prepare, running
 
@@ -270,7 +271,9 @@ def test_the_head_sets_leases_and_disk_limits(
     Scheduling(head.database, settings)()
     with head.database.read() as session:
         node_id = session.execute(select(Node.id)).scalar_one()
-        (order,) = orders.for_node(session, node_id, (), head.data, settings, now=NOW).orders
+        (order,) = orders.for_node(
+            session, node_id, (), head.data, OrderSpecs(head.data, settings), now=NOW
+        ).orders
     assert order.spec and (order.spec.lease_s, order.spec.disk_mib) == (lease_s, disk_mib)
 
 

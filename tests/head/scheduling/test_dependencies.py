@@ -154,7 +154,7 @@ def test_a_job_continues_with_what_it_waits_for(
     finish(node, 1)
     head.scheduling()
     with head.database.read() as session:
-        assert list(preparation.list_preparing(session)) == [second]
+        assert list(preparation.list_due(session)) == [second]
     prepare(head, second)
     assert (head.data.attempt(second, 1) / "keep" / "checkpoint").read_text() == "7"
     assert anna.job(second)["state"] == "waiting"

@@ -12,6 +12,7 @@ from pit_server.db.models.jobs import (
     JobGroup,
     Process,
     Sample,
+    random_id,
 )
 from pit_server.db.models.nodes import Alias, Node, NodeGroup, Resource, ResourceGroup
 from pit_server.db.models.users import Group, Membership, Notification, Secret, Token, User
@@ -41,4 +42,5 @@ __all__ = [
     "Secret",
     "Token",
     "User",
+    "random_id",
 ]

@@ -14,6 +14,10 @@ from pit_server.db.models.base import Base
 LARGEST_ID = 2**53 - 1  # that JSON carries exactly
 
 
+def random_id() -> int:
+    return secrets.randbelow(LARGEST_ID) + 1
+
+
 class Job(Base):
     __tablename__ = "job"
     __table_args__ = (
@@ -132,7 +136,7 @@ class Process(Base):
     )
     # Names a spool directory on its node. Random, so that it is never used for another process, even if the
     # database was restored from a backup and nodes have processes that it does not know.
-    id: Mapped[int] = mapped_column(primary_key=True, default=lambda: secrets.randbelow(LARGEST_ID) + 1)
+    id: Mapped[int] = mapped_column(primary_key=True, default=random_id)
     job_id: Mapped[int] = mapped_column(ForeignKey("job.id"), index=True)
     attempt_id: Mapped[int] = mapped_column(ForeignKey("attempt.id"))
     group_index: Mapped[int]

@@ -3,12 +3,15 @@
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from pit_protocol.messages.beat import Account
 from pit_protocol.problem import Problem
+from pit_server.db.database import AnyRow
+from pit_server.db.memo import remembered
 from pit_server.db.models import Group, Membership, Node, User
 from pit_server.services.properties import read_count
 from pit_server.store.data_root import PRIVATE_MODE
@@ -53,24 +56,41 @@ def gid_of(group_id: int, given: int | None) -> int:
     return given if given is not None else FIRST_GID + group_id
 
 
-def separates(node: Node) -> bool:
+def separates(node: Node | AnyRow) -> bool:
     """Whether processes on the node run as their users: head and worker must be root."""
-    return node.separates_users and os.geteuid() == 0
+    return bool(node.separates_users) and os.geteuid() == 0
 
 
-def are_used(session: Session) -> bool:
-    """Whether files are owned by users: some node must run processes as their users."""
-    if os.geteuid() != 0:
-        return False
-    query = select(Node.id).where(Node.separates_users, Node.removed_at.is_(None)).limit(1)
-    return session.execute(query).first() is not None
+class _Ids(NamedTuple):
+    """The ids of all users and groups."""
+
+    are_used: bool  # files are owned by users: some node runs processes as their users
+    uids: dict[int, int]  # by user
+    gids: dict[int, dict[str, int]]  # of a user's groups, by name
+
+
+def _read_ids(session: Session) -> _Ids:
+    separates = select(Node.id).where(Node.separates_users, Node.removed_at.is_(None)).limit(1)
+    uids = {row.id: uid_of(row.id, row.uid) for row in session.execute(select(User.id, User.uid))}
+    gids: dict[int, dict[str, int]] = {}
+    for row in session.execute(
+        select(Membership.user_id, Group.id, Group.name, Group.gid)
+        .join(Group, Membership.group_id == Group.id)
+        .order_by(Group.id)
+    ):
+        gids.setdefault(row.user_id, {})[row.name] = gid_of(row.id, row.gid)
+    return _Ids(session.execute(separates).first() is not None, uids, gids)
+
+
+def _ids(session: Session) -> _Ids:
+    return remembered(session, "unix ids", (Node, User, Group, Membership), _read_ids)
 
 
 def find_account(session: Session, user_id: int) -> Account | None:
     """The user's ids; None where files are not owned by users."""
-    if not are_used(session):
+    if os.geteuid() != 0 or not _ids(session).are_used:
         return None
-    uid = uid_of(user_id, session.execute(select(User.uid).where(User.id == user_id)).scalar_one())
+    uid = _ids(session).uids[user_id]
     return Account(uid, uid, tuple(gids_of_user(session, user_id).values()))
 
 
@@ -105,10 +125,4 @@ def open_group(directory: Path, gid: int) -> None:
 
 def gids_of_user(session: Session, user_id: int) -> dict[str, int]:
     """The gids of a user's groups, by name."""
-    rows = session.execute(
-        select(Group.id, Group.name, Group.gid)
-        .join(Membership, Membership.group_id == Group.id)
-        .where(Membership.user_id == user_id)
-        .order_by(Group.id)
-    )
-    return {row.name: gid_of(row.id, row.gid) for row in rows}
+    return dict(_ids(session).gids.get(user_id, {}))

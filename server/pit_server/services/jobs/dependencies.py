@@ -18,6 +18,7 @@ from pit_protocol.dependencies import When, check_dependencies
 from pit_protocol.problem import Problem
 from pit_protocol.states import JOB_MOVES, JobEvent, JobState, Outcome
 from pit_server.db.database import Database, notify_after_commit
+from pit_server.db.memo import remembered
 from pit_server.db.models import Dependency, Job
 from pit_server.scheduler.reason import Reason, naming
 from pit_server.services.jobs import lifecycle
@@ -80,23 +81,31 @@ def store(session: Session, number: int, wanted: Sequence[Wanted]) -> None:
 
 def list_unmet(session: Session) -> dict[int, Reason]:
     """The jobs that wait for others, and for what."""
-    found: defaultdict[int, defaultdict[When, list[int]]] = defaultdict(lambda: defaultdict(list))
     query = select(Dependency.job_id, Dependency.needs_id, Dependency.when)
-    for row in session.execute(query.order_by(Dependency.job_id, Dependency.needs_id)):
-        found[row.job_id][When(row.when)].append(row.needs_id)
-    return {number: _reason(needed) for number, needed in found.items()}
+
+    def read(reader: Session) -> dict[int, Reason]:
+        found: defaultdict[int, defaultdict[When, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for row in reader.execute(query.order_by(Dependency.job_id, Dependency.needs_id)):
+            found[row.job_id][When(row.when)].append(row.needs_id)
+        return {number: _reason(needed) for number, needed in found.items()}
+
+    return remembered(session, "unmet dependencies", (Dependency,), read)
 
 
 def resolve(database: Database, *, now: float) -> None:
     """Go on with the jobs for which somebody has ended."""
     while True:
         with database.read() as session:
-            due = select(Dependency.job_id).where(Dependency.outcome.is_not(None)).distinct()
-            numbers = list(session.execute(due.order_by(Dependency.job_id).limit(AT_ONCE)).scalars())
+            numbers = remembered(session, "due dependencies", (Dependency,), _list_due)
         if not numbers:
             return
         with database.write() as session:
-            _resolve_all(session, numbers, now=now)
+            _resolve_all(session, list(numbers), now=now)
+
+
+def _list_due(session: Session) -> list[int]:
+    due = select(Dependency.job_id).where(Dependency.outcome.is_not(None)).distinct()
+    return list(session.execute(due.order_by(Dependency.job_id).limit(AT_ONCE)).scalars())
 
 
 def _resolve_all(session: Session, numbers: list[int], *, now: float) -> None:

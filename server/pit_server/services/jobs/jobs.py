@@ -24,7 +24,7 @@ from pit_server.services.users.permissions import Action
 from pit_server.services.users.tokens import Caller
 from pit_server.settings import Settings
 from pit_server.store.data_root import DataRoot
-from pit_server.wakeups import STATUS, job_topic
+from pit_server.wakeups import STATUS, end_topic, job_topic
 
 PROPERTIES = (
     Property("title", read_some_text),
@@ -105,7 +105,7 @@ def remove(session: Session, caller: Caller, number: int, *, now: float) -> None
         )
     job.removed_at = now
     session.flush()
-    notify_after_commit(session, STATUS, job_topic(number))
+    notify_after_commit(session, STATUS, job_topic(number), end_topic(number))
 
 
 def restore(session: Session, number: int) -> None:
@@ -211,7 +211,7 @@ def _stop_unstarted(session: Session, caller: Caller, number: int, *, now: float
     reason = f"by {caller.name}"
     new.end(number, Outcome.STOPPED, now=now, reason=reason, actor=caller.name)
     new.finish()
-    lifecycle.settle_array(session, array, now=now)
+    lifecycle.settle_array(session, lifecycle.lock(session, array.number), now=now)
     return True
 
 

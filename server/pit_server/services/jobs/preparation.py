@@ -8,6 +8,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
@@ -78,10 +79,18 @@ class DiffSize:
     removed: int | None = None
 
 
-def list_preparing(session: Session) -> dict[int, int]:
-    """The jobs that are new, or are to be requeued, in order, with the ids of their users."""
-    query = select(Job.id, Job.user_id).where(_IS_DUE).order_by(Job.id)
-    return {row.id: row.user_id for row in session.execute(query)}
+class Due(NamedTuple):
+    """A job that is new, or is to be requeued."""
+
+    user_id: int
+    state: str
+    attempt: int  # the current one
+
+
+def list_due(session: Session) -> dict[int, Due]:
+    """The jobs that are to be prepared, in order."""
+    query = select(Job.id, Job.user_id, Job.state, Job.attempt).where(_IS_DUE).order_by(Job.id)
+    return {row.id: Due(row.user_id, row.state, row.attempt) for row in session.execute(query)}
 
 
 def prepare(database: Database, data: DataRoot, settings: Settings, number: int) -> None:
@@ -160,12 +169,12 @@ class _LogWriter:
 
 
 def _load(session: Session, data: DataRoot, settings: Settings, number: int) -> PreparationInput | None:
-    job = session.execute(select(Job).where(Job.id == number, _IS_DUE)).scalar_one_or_none()
-    if job is None:
+    query = select(Job, User.name, User.is_admin).join(User, User.id == Job.user_id)
+    owner = session.execute(query.where(Job.id == number, _IS_DUE)).one_or_none()
+    if owner is None:
         return None  # stopped in the meantime
+    job, user = owner.Job, owner.name
     is_new = job.state == JobState.PREPARING
-    owner = session.execute(select(User.name, User.is_admin).where(User.id == job.user_id)).one()
-    user = owner.name
     keep = None
     options = jobs.options_of(job)
     if not is_new:
@@ -320,7 +329,7 @@ def _apply(
             job = lifecycle.lock(session, number)
             event = done or (JobEvent.REFUSED if job.state is JobState.PREPARING else JobEvent.SETTLED)
             lifecycle.advance(session, job, event, now=time.time(), reason=reason, outcome=outcome)
-            if diff_size:
+            if diff_size and diff_size != DiffSize():
                 session.execute(
                     update(Job)
                     .where(Job.id == number)

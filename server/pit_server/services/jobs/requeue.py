@@ -8,8 +8,9 @@ So no two attempts overlap, and none sees the other's files.
 """
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from enum import StrEnum
+from typing import Any
 
 from sqlalchemy import exists, func, select, update
 from sqlalchemy.orm import Session
@@ -45,17 +46,21 @@ _LIVE = select(Process.id).where(Process.job_id == Job.id, IS_LIVE)
 IS_DUE = Job.state.in_(PLACED) & Job.outcome.is_(None) & exists(_ENDING) & ~exists(_LIVE)
 
 
-def has_retry(session: Session, number: int) -> bool:
+def has_retry(options: Mapping[str, Any]) -> bool:
     """Whether a job is tried again after its node was lost, so that its processes need a lease."""
-    options = session.execute(select(Job.options).where(Job.id == number)).scalar_one()
     return bool(options.get("retry"))
+
+
+def is_possible(report: Report, options: Mapping[str, Any]) -> bool:
+    """Whether another attempt may follow the one of a process that has ended by itself."""
+    return report.node_fault or (report.exit_code != 0 and has_retry(options))
 
 
 def is_pending(session: Session, job: LockedJob, process: AnyRow, report: Report, reason: str) -> bool:
     """Whether the attempt, of which this process has just ended, ends for another one; notes why it does."""
     if job.state not in PLACED:
         return False
-    options = _options(session, job.number)
+    options = from_json(JobOptions, job.options)
     known = select(Attempt.requeue_cause).where(Attempt.id == process.attempt_id)
     if session.execute(known).scalar_one():
         # Nobody saw this one end. Without a lease it may still run.
@@ -99,10 +104,6 @@ def _is_allowed(session: Session, job: LockedJob, cause: Cause, options: JobOpti
     return cause is Cause.FAULT and session.execute(finished).first() is None
 
 
-def _options(session: Session, number: int) -> JobOptions:
-    return from_json(JobOptions, session.execute(select(Job.options).where(Job.id == number)).scalar_one())
-
-
 def count(session: Session, number: int, causes: Collection[Cause]) -> int:
     """How often the job has been requeued for these causes, or is about to be."""
     query = select(func.count()).select_from(Attempt)
@@ -144,7 +145,7 @@ def delays(session: Session, numbers: Collection[int], first_s: float) -> dict[i
 
 def describe_limit(session: Session, job: LockedJob) -> str:
     """What follows the reason of a job that has used up its retries."""
-    retries = _options(session, job.number).retry
+    retries = from_json(JobOptions, job.options).retry
     if not retries or count(session, job.number, RETRIES) < retries:
         return ""
     return f"; that was try {job.attempt}, and --retry {retries} allows no more"

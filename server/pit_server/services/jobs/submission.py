@@ -20,12 +20,13 @@ from pit_protocol.states import JobEvent, JobState
 from pit_protocol.variables import check_job_variables
 from pit_protocol.wire import to_json
 from pit_server.db.database import note_event, notify_after_commit
+from pit_server.db.memo import remembered
 from pit_server.db.models import Job, JobGroup, Membership
 from pit_server.scheduler.explain import refusal_reason
 from pit_server.services.jobs import dependencies, images, jobs, time_limits, user_variables
 from pit_server.services.jobs.arrays.elements import elements_of
 from pit_server.services.jobs.processes import runtimes
-from pit_server.services.nodes.aliases import KindNames
+from pit_server.services.nodes.aliases import kind_names
 from pit_server.services.notifications import channels
 from pit_server.services.scheduling.limits import count_gpus
 from pit_server.services.scheduling.nodes import idle_nodes
@@ -84,7 +85,7 @@ def accept_submission(
                 status=422,
             )
         return known.id, False
-    accounts = limits.Accounts(session, settings).of_user(caller.user_id)
+    accounts = limits.find_accounts(session, settings).of_user(caller.user_id)
     limits.check_waiting(session, accounts)
     continued = None
     if submission.options.continues is not None:
@@ -182,7 +183,7 @@ def _check_possible(
     session: Session, user_id: int, request: Request, options: JobOptions, *, now: float
 ) -> None:
     """Refuse a request that this user could not get even on an idle cluster."""
-    resources = access.ResourceAccess(session)
+    resources = access.resource_access(session)
     runtime = runtimes.needed(to_json(options))
     mine = resources.access_of(user_id, runtime)
     if options.image is not None and not resources.has_runtime(DOCKER):
@@ -199,7 +200,7 @@ def _check_possible(
             "`pit show nodes` lists runtimes; --runtime any takes each of them",
             status=422,
         )
-    meanings = KindNames(session).kinds()
+    meanings = kind_names(session).kinds()
     if reason := refusal_reason(request.renamed(meanings), idle_nodes(session, now=now), mine):
         for name in request.kinds & meanings.keys():  # use the names from the request
             reason = re.sub(rf"\b{re.escape(meanings[name])}\b", name, reason)
@@ -264,6 +265,12 @@ def _row(user_id: int, submission: Submission, origin: Origin, request: str, bod
 
 
 def _autoshare(session: Session, job: Job) -> None:
+    sharing = select(Membership.user_id).where(Membership.autoshares)
+    users = remembered(
+        session, "users who share", (Membership,), lambda reader: set(reader.execute(sharing).scalars())
+    )
+    if job.user_id not in users:
+        return
     mine = select(literal(job.id), Membership.group_id).where(
         Membership.user_id == job.user_id, Membership.autoshares
     )

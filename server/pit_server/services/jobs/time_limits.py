@@ -17,7 +17,7 @@ from pit_protocol.states import JobState
 from pit_server.db.database import AnyRow, change_orders, notify_after_commit
 from pit_server.db.models import IS_LIVE, Job, Process
 from pit_server.services.jobs import lifecycle
-from pit_server.services.users.limits import Account, Accounts, longest_s
+from pit_server.services.users.limits import Account, find_accounts, longest_s
 from pit_server.services.users.tokens import Caller
 from pit_server.settings import Settings
 from pit_server.wakeups import SCHEDULER, job_topic
@@ -115,7 +115,7 @@ def change(session: Session, caller: Caller, number: int, text: str | None, sett
             status=403,
         )
     if new > old and not caller.is_admin:
-        _check_longest(new, Accounts(session, settings).of_user(job.user_id))
+        _check_longest(new, find_accounts(session, settings).of_user(job.user_id))
     begun = select(Job).where(Job.array_job == number, Job.state != JobState.ENDED)
     for each in (job, *session.execute(begun).scalars()):
         each.options = {**each.options, "time": text}

@@ -9,6 +9,7 @@ from pit_grammar import parse
 from pit_protocol.answers import nodes as answers
 from pit_protocol.problem import Problem
 from pit_protocol.states import JobState
+from pit_server.db.memo import remembered
 from pit_server.db.models import Alias, Job, Resource
 from pit_server.scheduler.kinds import fold
 from pit_server.services import names
@@ -91,6 +92,11 @@ def suggest(model: str) -> str:
     short = "".join(word for word in words if not _DETAIL.fullmatch(word))
     short = re.sub(r"[^a-z0-9.]", "", short)
     return short if names.ALIAS.fullmatch(short) and short != fold(model) else ""
+
+
+def kind_names(session: Session) -> "KindNames":
+    """The names of kinds at this moment."""
+    return remembered(session, "kind names", (Alias,), KindNames)
 
 
 class KindNames:

@@ -14,7 +14,8 @@ from pit_server.db.database import AnyRow, Database
 from pit_server.db.models import IS_LIVE, Attempt, Node, Process
 from pit_server.services import audit
 from pit_server.services.jobs import results, stall
-from pit_server.services.jobs.processes import lost_processes, reports
+from pit_server.services.jobs.processes import lost_processes, report_batch, reports
+from pit_server.services.jobs.processes.report_facts import event_of
 from pit_server.services.jobs.records import usage
 from pit_server.services.logs.output_limit import share_of_process
 from pit_server.services.nodes import cordon, nodes, worker_session
@@ -75,9 +76,8 @@ def receive(
     if news or node.state != NodeState.ONLINE:
         over_now = [mine[report.process] for report in news if report.state is ProcessState.ENDED]
         results.store(database, results.read_all(data, over_now, settings), now=now)
-        _store_reports(
-            database, caller, node.state, sorted(news, key=lambda report: mine[report.process].job_id), now
-        )
+        numbers = {mine[report.process].job_id for report in news}
+        _store_reports(database, caller, node.state, news, numbers, now)
         is_clean = not node.failures
         cordon.note(database, caller.node_id, news, mine, settings, is_clean=is_clean, now=now)
     if over or (node.removed_at and beat.is_whole and not beat.reports):
@@ -123,7 +123,7 @@ def _clear_up(
 ) -> None:
     """Release what lost processes held that no longer run; revoke the tokens of a removed node."""
     with database.write() as session:
-        reports.release(session, over, now=now)
+        report_batch.release(session, over, now=now)
         if is_removed:
             tokens.revoke_all(session, node_id=caller.node_id)
             audit.note(session, caller.actor, "left", caller.actor, now=now)
@@ -172,16 +172,17 @@ def _refuse_foreign(database: Database, caller: Caller, known: Mapping[int, AnyR
 
 
 def _store_reports(
-    database: Database, caller: Caller, state: str, news: Sequence[Report], now: float
+    database: Database, caller: Caller, state: str, news: Sequence[Report], numbers: set[int], now: float
 ) -> None:
     assert caller.node_id is not None  # noqa: S101
     if state != NodeState.ONLINE:
         # In a transaction of its own: one that locks jobs and nodes must lock the jobs first.
         with database.write() as session:
             nodes.set_state(session, caller.node_id, NodeState.ONLINE, now=now)
+    if not news:
+        return
     with database.write() as session:
-        for report in news:
-            reports.apply_report(session, report, node=caller.name, now=now)
+        reports.apply_all(session, news, numbers, node=caller.name, now=now)
 
 
 def _known(
@@ -224,7 +225,7 @@ def _store(data: DataRoot, row: AnyRow, head: ChunkHead, chunk: bytes, keep: int
 
 
 def _is_news(data: DataRoot, row: AnyRow, report: Report) -> bool:
-    event = reports.event_of(report)
+    event = event_of(report)
     if event is None or row.attempt != report.attempt:
         return False
     if (ProcessState(row.state), event) not in PROCESS_MOVES:
@@ -234,5 +235,6 @@ def _is_news(data: DataRoot, row: AnyRow, report: Report) -> bool:
     stream = process_log(data, row.job_id, row.attempt, row.group_index, row.process_index)
     if stream.size() < report.log_size:
         return False  # its last output is still missing; the order says where to resume
-    stream.sync()
+    if report.log_size:
+        stream.sync()
     return True

@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session, aliased
 
 from pit_protocol.answers import nodes as answers
 from pit_protocol.states import NodeState
+from pit_server.db.memo import remembered
 from pit_server.db.models import (
     IS_LIVE,
     Allocation,
@@ -23,8 +24,8 @@ from pit_server.db.models import (
 from pit_server.scheduler.kinds import CPU, MEMORY
 from pit_server.services.files import unix_ids
 from pit_server.services.nodes import maintenance, node_jobs
-from pit_server.services.nodes.aliases import KindNames
-from pit_server.services.users.access import ResourceAccess, visible
+from pit_server.services.nodes.aliases import kind_names
+from pit_server.services.users.access import resource_access, visible
 from pit_server.services.users.tokens import Caller
 
 MIN_SLOTS = 8
@@ -56,9 +57,8 @@ def shown_state(node: Node, now: float) -> str:
 
 def count_users(session: Session) -> int:
     """How many people use the cluster, whose jobs must be kept apart."""
-    return session.execute(
-        select(func.count()).select_from(User).where(User.is_active, User.removed_at.is_(None))
-    ).scalar_one()
+    query = select(func.count()).select_from(User).where(User.is_active, User.removed_at.is_(None))
+    return remembered(session, "count of users", (User,), lambda reader: reader.execute(query).scalar_one())
 
 
 def trouble_of(node: Node, users: int) -> str:
@@ -155,7 +155,7 @@ def _group_names(session: Session, kept: type[NodeGroup] | type[ResourceGroup]) 
 
 
 def _resource_records(session: Session, caller: Caller) -> dict[int, list[answers.NodeResource]]:
-    names = KindNames(session)
+    names = kind_names(session)
     groups = _group_names(session, ResourceGroup)
     result: dict[int, list[answers.NodeResource]] = defaultdict(list)
     owner = aliased(Job)
@@ -168,7 +168,7 @@ def _resource_records(session: Session, caller: Caller) -> dict[int, list[answer
         .where(Allocation.released_at.is_(None), Allocation.unit.is_not(None))
         .subquery()
     )
-    closed = ResourceAccess(session).access_of(caller.user_id or 0).closed_units
+    closed = resource_access(session).access_of(caller.user_id or 0).closed_units
     for resource, holder, job, user in session.execute(
         select(Resource, held.c.job_id, Job.id, held.c.user)
         .outerjoin(held, (held.c.node_id == Resource.node_id) & (held.c.unit == Resource.unit))

@@ -80,7 +80,7 @@ def find(
 def issue_token(session: Session, caller: Caller, files: AttemptFiles, *, now: float) -> str:
     """Issue a token that gives the attempt its user's data on this node; revokes the previous one."""
     label = caller.actor
-    tokens.revoke_of_attempt(session, files.attempt_id, label)
+    tokens.revoke_of_attempts(session, [files.attempt_id], label)
     _, text = tokens.issue(
         session, user_id=files.user_id, now=now, expires_at=None, label=label, attempt_id=files.attempt_id
     )

@@ -16,7 +16,7 @@ from pit_protocol.durations import DAY_S
 from pit_server.db.models import IS_LIVE, Allocation, Attempt, Group, Job, Process, User
 from pit_server.scheduler.kinds import ANY_GPU, PORT, SLOT
 from pit_server.scheduler.order import Usage
-from pit_server.services.nodes.aliases import KindNames
+from pit_server.services.nodes.aliases import kind_names
 from pit_server.settings import Settings, parse_weights
 
 HALF_LIVES = 10  # what was used earlier counts less than a thousandth
@@ -58,7 +58,7 @@ class FairShare:
         """What users and groups have used until now."""
         self._count_released(session, now)
         used = defaultdict(float, self._used)
-        names = KindNames(session)
+        names = kind_names(session)
         for row in session.execute(_ALLOCATIONS.where(Allocation.released_at.is_(None))):
             weight = self.weights.of(names.kind(row.kind), row.amount)
             used[row.user_id] += weight * self._decayed_s(row.created_at, now, now)
@@ -71,7 +71,7 @@ class FairShare:
         passed = self._decay(now - self._at) if self._at else 0.0
         for user_id in self._used:
             self._used[user_id] *= passed
-        names = KindNames(session)
+        names = kind_names(session)
         self._counted = {number: at for number, at in self._counted.items() if at > since}
         for row in session.execute(_ALLOCATIONS.where(Allocation.released_at > since)):
             if row.id not in self._counted:

@@ -25,14 +25,14 @@ from pit_server.scheduler.plan import FULL_PASS_S, Given
 from pit_server.services.jobs import requeue, time_limits
 from pit_server.services.jobs.arrays.elements import OPEN
 from pit_server.services.jobs.processes import runtimes
-from pit_server.services.nodes.aliases import KindNames
+from pit_server.services.nodes.aliases import kind_names
 from pit_server.services.scheduling import arrays, holds, limits, run_times
 from pit_server.services.scheduling.fair_share import FairShare
 from pit_server.services.scheduling.holds import Hold
 from pit_server.services.scheduling.nodes import free_nodes, idle_nodes
 from pit_server.services.scheduling.run_times import RunTimes
-from pit_server.services.users.access import ResourceAccess
-from pit_server.services.users.limits import Accounts
+from pit_server.services.users.access import resource_access
+from pit_server.services.users.limits import find_accounts
 from pit_server.settings import Settings
 
 _parse = lru_cache(maxsize=4096)(parse)
@@ -88,7 +88,7 @@ class QueueReader:
             self._usage = self._fair_share.usage(session, now)
             self.run_times = run_times.learn(session, self._settings.planned_hours * HOUR_S)
             self._refreshed_at = now
-        limited, allowed = limits.find(session, Accounts(session, self._settings), rows, _parse, now=now)
+        limited, allowed = limits.find(session, find_accounts(session, self._settings), rows, _parse, now=now)
         held |= limited
         rows = [row for row in rows if row.id not in limited]
         idle, free = idle_nodes(session, now=now), free_nodes(session, self.run_times, now=now)
@@ -113,7 +113,7 @@ class QueueReader:
         allowed: Limits,
         numbers: Mapping[int, Sequence[int]],
     ) -> dict[int, Waiting]:
-        kinds, resources = KindNames(session).kinds(), ResourceAccess(session)
+        kinds, resources = kind_names(session).kinds(), resource_access(session)
         failed = requeue.failed_nodes(session, [row.id for row in rows if row.attempt > 1])
         # What an elastic job takes beyond its minimum could be over a limit.
         texts = {row.id: _lowest(row.request) if row.id in allowed.accounts else row.request for row in rows}

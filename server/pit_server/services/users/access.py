@@ -1,12 +1,12 @@
 """Who may see which jobs, and who may use which nodes and resources at this moment."""
 
 from collections import defaultdict
-from collections.abc import Set
 
 from sqlalchemy import ColumnElement, or_, select
 from sqlalchemy.orm import Session
 
 from pit_protocol.job_options import ANY
+from pit_server.db.memo import remembered
 from pit_server.db.models import Job, JobGroup, Membership, Node, NodeGroup, Resource, ResourceGroup
 from pit_server.scheduler.demand import EVERYTHING, Access
 from pit_server.services.users import groups, permissions
@@ -32,11 +32,16 @@ def relations_to_job(session: Session, caller: Caller, job: Job) -> set[Relation
     return relations | ({Relation.MEMBER} if session.execute(shared.limit(1)).first() else set())
 
 
+def resource_access(session: Session) -> "ResourceAccess":
+    """Who may use what at this moment."""
+    tables = (Node, NodeGroup, Resource, ResourceGroup, Membership)
+    return remembered(session, "resource access", tables, ResourceAccess)
+
+
 class ResourceAccess:
     """Which nodes and resources are reserved for which groups, at one moment."""
 
     def __init__(self, session: Session) -> None:
-        self._session = session
         self._nodes: dict[int, set[int]] = defaultdict(set)
         self._units: dict[tuple[int, str], set[int]] = defaultdict(set)
         for node_id, group_id in session.execute(select(NodeGroup.node_id, NodeGroup.group_id)):
@@ -47,7 +52,10 @@ class ResourceAccess:
             )
         ):
             self._units[node_id, unit].add(group_id)
-        self._memberships: dict[int, set[int]] | None = None
+        self._memberships: dict[int, set[int]] = defaultdict(set)
+        if self._nodes or self._units:
+            for member, group_id in session.execute(select(Membership.user_id, Membership.group_id)):
+                self._memberships[member].add(group_id)
         self._known: dict[tuple[frozenset[int], str], Access] = {}
         query = select(Node.id, Node.runtime).where(Node.removed_at.is_(None))
         self._runtimes: dict[int, str] = {row.id: row.runtime for row in session.execute(query)}
@@ -65,7 +73,7 @@ class ResourceAccess:
         )
         if not self._nodes and not self._units and not others:
             return EVERYTHING
-        mine = frozenset(self._groups_of(user_id))
+        mine = frozenset(self._memberships.get(user_id, ()))
         if (mine, runtime) not in self._known:
             closed = frozenset(node for node, groups_of in self._nodes.items() if not groups_of & mine)
             self._known[mine, runtime] = Access(
@@ -74,10 +82,3 @@ class ResourceAccess:
                 runtime if others else "",
             )
         return self._known[mine, runtime]
-
-    def _groups_of(self, user_id: int) -> Set[int]:
-        if self._memberships is None:
-            self._memberships = defaultdict(set)
-            for member, group_id in self._session.execute(select(Membership.user_id, Membership.group_id)):
-                self._memberships[member].add(group_id)
-        return self._memberships.get(user_id, set())

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from pit_protocol.answers import users as answers
 from pit_protocol.problem import Problem
 from pit_server.db.database import notify_after_commit
+from pit_server.db.memo import remembered
 from pit_server.db.models import (
     Discard,
     Group,
@@ -170,17 +171,16 @@ def shown_of(caller: Caller, mine: Set[str], of_other: list[str]) -> list[str]:
 
 def names_by_user(session: Session, user_id: int | None = None) -> dict[int, list[str]]:
     """The names of the groups of each user, or of one user."""
-    query = (
-        select(Membership.user_id, Group.name)
-        .join(Group, Group.id == Membership.group_id)
-        .order_by(Group.name)
-    )
-    if user_id is not None:
-        query = query.where(Membership.user_id == user_id)
-    found: dict[int, list[str]] = defaultdict(list)
-    for member, name in session.execute(query):
-        found[member].append(name)
-    return found
+    query = select(Membership.user_id, Group.name).join(Group, Group.id == Membership.group_id)
+
+    def read(reader: Session) -> dict[int, list[str]]:
+        found: dict[int, list[str]] = {}
+        for member, name in reader.execute(query.order_by(Group.name)):
+            found.setdefault(member, []).append(name)
+        return found
+
+    everyone = remembered(session, "names of groups", (Membership, Group), read)
+    return defaultdict(list, everyone if user_id is None else {user_id: list(everyone.get(user_id, ()))})
 
 
 def records(session: Session, caller: Caller, name: str | None = None) -> list[answers.Group]:

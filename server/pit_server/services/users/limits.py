@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 from pit_protocol.durations import HOUR_S, parse_duration, render_duration
 from pit_protocol.problem import Problem
 from pit_protocol.states import JobState
+from pit_server.db.memo import remembered
 from pit_server.db.models import Group, Job, Membership, User
 from pit_server.services.properties import Property, read_count
 from pit_server.services.users.permissions import Action
@@ -96,6 +97,12 @@ def _defaults(settings: Settings) -> dict[str, float]:
         TIME: settings.seconds("max_time") or 0,
         GPU_HOURS: settings.user_gpu_hours,
     }
+
+
+def find_accounts(session: Session, settings: Settings) -> "Accounts":
+    """The users and groups at this moment."""
+    tables = (User, Group, Membership)
+    return remembered(session, ("accounts", settings), tables, lambda reader: Accounts(reader, settings))
 
 
 class Accounts:

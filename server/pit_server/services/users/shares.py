@@ -5,6 +5,7 @@ from sqlalchemy.orm import Session
 
 from pit_protocol.job_options import NORMAL, PRIORITIES
 from pit_protocol.problem import Problem
+from pit_server.db.memo import remembered
 from pit_server.db.models import Group, Membership, User
 from pit_server.services.users import groups
 from pit_server.services.users.tokens import Caller
@@ -14,7 +15,9 @@ def resolve_priority(session: Session, caller: Caller, wanted: str | None) -> st
     """The priority of a new job. One above what the user may give is refused; admins may give each."""
     if caller.is_admin:
         return wanted
-    most = session.execute(select(User.max_priority).where(User.id == caller.user_id)).scalar_one()
+    query = select(User.id, User.max_priority)
+    allowed = remembered(session, "priorities", (User,), lambda reader: dict(reader.execute(query).all()))
+    most = allowed[caller.user_id or 0]
     if PRIORITIES.index(wanted or NORMAL) <= PRIORITIES.index(most):
         return wanted
     if wanted is None:

@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import re
 import secrets
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from sqlalchemy import delete, select, update
@@ -204,9 +205,9 @@ def revoke_others(session: Session, user_id: int, kept: int | None) -> None:
     notify_after_commit(session, ACCESS)
 
 
-def revoke_of_attempt(session: Session, attempt_id: int, label: str | None = None) -> None:
-    """Revoke the tokens of an attempt; with `label`, only those with that label."""
-    mine = Token.attempt_id == attempt_id
+def revoke_of_attempts(session: Session, attempt_ids: Collection[int], label: str | None = None) -> None:
+    """Revoke the tokens of attempts; with `label`, only those with that label."""
+    mine = Token.attempt_id.in_(attempt_ids)
     session.execute(delete(Token).where(mine if label is None else mine & (Token.label == label)))
 
 

@@ -33,7 +33,7 @@ from pit_server.services.snapshots import origins
 from pit_server.services.snapshots.origins import Origin
 from pit_server.services.snapshots.sources import Sources
 from pit_server.traffic import Traffic
-from pit_server.wakeups import job_topic
+from pit_server.wakeups import end_topic, job_topic
 
 FILTERS = (
     Param("user", "of this user; `me` is the caller"),
@@ -102,11 +102,11 @@ def show(number: int) -> JobRecord:
         with head().database.read() as session:
             return None, jobs.find_state(session, caller(), number) is JobState.ENDED
 
-    topic, wait_s = job_topic(number), wait_argument()
+    wait_s = wait_argument()
     if known is not None:
-        return long_poll(topic, wait_s, look)
+        return long_poll(job_topic(number), wait_s, look)
     if wait_s:
-        long_poll(topic, wait_s, look_at_state)  # a record takes many statements
+        long_poll(end_topic(number), wait_s, look_at_state)  # a record takes many statements
     return _record(number)
 
 

@@ -72,7 +72,7 @@ def beat() -> Orders:
     def look() -> tuple[Orders, bool]:
         with head().database.read() as session:
             found = orders.for_node(
-                session, node_id, received.reports, head().data, head().settings, now=time.time()
+                session, node_id, received.reports, head().data, head().order_specs, now=time.time()
             )
         # A dismissal is not news to wait for: the worker acts on it at once.
         dismisses = any(order.action is OrderAction.FORGET for order in found.orders)

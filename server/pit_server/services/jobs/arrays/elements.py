@@ -4,14 +4,14 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import insert, inspect, select, update
+from sqlalchemy import inspect, select, update
 from sqlalchemy.orm import Session
 
 from pit_protocol.arrays.elements import Elements, only, parse_elements
 from pit_protocol.arrays.numbers import array_of, element_number, index_of, is_element, job_name
 from pit_protocol.problem import Problem
 from pit_protocol.states import JobEvent, JobState, Outcome
-from pit_server.db.database import note_event, notify_after_commit
+from pit_server.db.database import insert_all, note_event, notify_after_commit
 from pit_server.db.models import Job
 from pit_server.services.jobs import lifecycle
 from pit_server.services.jobs.lifecycle import LockedJob
@@ -68,6 +68,7 @@ class NewElements:
 
     def __init__(self, session: Session, numbers: Iterable[int]) -> None:
         self._session = session
+        self._made: list[dict[str, Any]] = []  # rows that `finish` stores
         wanted = [number for number in numbers if is_element(number)]
         arrays = {array_of(number) for number in wanted}
         self._arrays = _lock_arrays(session, arrays) if arrays else {}
@@ -92,7 +93,7 @@ class NewElements:
             array["state"] = moved.state
         self._add(number, JobState.STARTING, now)
         self._note(number, JobEvent.PLACED, JobState.STARTING, now=now, reason=reason)
-        return LockedJob(number, JobState.STARTING, 1, None, "")
+        return LockedJob(number, JobState.STARTING, 1, None, "", options=array["options"])
 
     def end(self, number: int, outcome: Outcome, *, now: float, reason: str, actor: str) -> None:
         """Make the row of an element that never starts."""
@@ -100,7 +101,10 @@ class NewElements:
         self._note(number, JobEvent.STOP, JobState.ENDED, now=now, reason=reason, actor=actor)
 
     def finish(self) -> None:
-        """Store which element of each array is next."""
+        """Store the rows, and which element of each array is next."""
+        if self._made:
+            insert_all(self._session, Job, self._made)
+            self._made = []
         for number, index in self._next.items():
             if index != self._arrays[number]["array_next"]:
                 self._session.execute(update(Job).where(Job.id == number).values(array_next=index))
@@ -114,7 +118,7 @@ class NewElements:
         reason: str = "",
     ) -> None:
         array, index = self._arrays[array_of(number)], index_of(number) or 0
-        self._session.execute(insert(Job).values(**_row(array, index, state, now, outcome, reason)))
+        self._made.append(_row(array, index, state, now, outcome, reason))
         self._rows.add(number)
         self._taken[array["id"]].add(index)
         elements, following = elements_of(array["options"]), self._next[array["id"]]

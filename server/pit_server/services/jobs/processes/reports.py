@@ -1,48 +1,48 @@
 """Process reports of workers, and their effect on jobs."""
 
-from collections.abc import Collection
-from signal import Signals
-from typing import Any
+from collections.abc import Collection, Sequence
 
-from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from pit_protocol.job_options import FIRST
 from pit_protocol.messages.beat import Report
 from pit_protocol.states import JobEvent, JobState, KilledBy, Outcome, ProcessEvent, ProcessState
 from pit_server.db.database import AnyRow, notify_after_commit
-from pit_server.db.models import Allocation, Job
+from pit_server.db.models import IS_LIVE, Process
 from pit_server.services.jobs import lifecycle, requeue
 from pit_server.services.jobs.lifecycle import LockedJob
+from pit_server.services.jobs.processes.report_batch import ReportBatch, release
+from pit_server.services.jobs.processes.report_facts import end_facts, event_of, how_ended, start_facts
 from pit_server.services.users import tokens
 from pit_server.services.validation import storable
-from pit_server.wakeups import PREPARER, SCHEDULER
-
-MAX_IMAGE = 500
-
-_REPORTED = {
-    ProcessState.STARTING: ProcessEvent.TAKEN,
-    ProcessState.RUNNING: ProcessEvent.STARTED,
-    ProcessState.ENDED: ProcessEvent.ENDED,
-}
+from pit_server.wakeups import PREPARER
 
 
-def event_of(report: Report) -> ProcessEvent | None:
-    """What a report means for its process; a stop is news only if the worker decided on it."""
-    if report.state is ProcessState.STOPPING and report.killed_by is KilledBy.TIME:
-        return ProcessEvent.STOP
-    return _REPORTED.get(report.state)
+def apply_all(
+    session: Session, reports: Sequence[Report], numbers: Collection[int], *, node: str, now: float
+) -> None:
+    """Apply a worker's reports on processes of these jobs; a repeated or outdated one changes nothing."""
+    jobs = lifecycle.lock_all(session, numbers)
+    # Read after the lock: only who holds it changes them.
+    query = lifecycle.PROCESSES.where(Process.job_id.in_(numbers), IS_LIVE)
+    live = {row.id: row for row in session.execute(query)}
+    current = [
+        report
+        for report in reports
+        if report.process in live and live[report.process].attempt == report.attempt
+    ]
+    batch = ReportBatch(current, live, jobs)
+    batch.apply(session, actor=f"node:{node}", now=now)
+    for report in batch.others:
+        _apply_one(session, report, node=node, now=now)
 
 
-def apply_report(session: Session, report: Report, *, node: str, now: float) -> None:
-    """Apply a worker's report on a process; a repeated or outdated report changes nothing."""
-    event = event_of(report)
-    found = lifecycle.get_process(session, report.process)
-    if event is None or found is None or found.attempt != report.attempt:
+def _apply_one(session: Session, report: Report, *, node: str, now: float) -> None:
+    """Apply a report of a kind that changes more than its process and its job."""
+    event, process = event_of(report), lifecycle.get_process(session, report.process)
+    if event is None or process is None:
         return
-    job = lifecycle.lock(session, found.job_id)
-    # Read it again: it may have changed before the lock.
-    process = lifecycle.get_process(session, report.process) or found
+    job = lifecycle.lock(session, process.job_id)
     actor = f"node:{node}"
     if event is ProcessEvent.ENDED:
         if _end(session, process, report, now=now, actor=actor):
@@ -53,7 +53,7 @@ def apply_report(session: Session, report: Report, *, node: str, now: float) -> 
         if job.state in (JobState.STARTING, JobState.RUNNING):
             _time_out(session, job, process, report, now=now)
         return
-    moved = lifecycle.move_process(session, process, event, now=now, actor=actor, **_start(report))
+    moved = lifecycle.move_process(session, process, event, now=now, actor=actor, **start_facts(report))
     if moved and event is ProcessEvent.STARTED and job.state is JobState.STARTING:
         lifecycle.advance(session, job, JobEvent.STARTED, now=now)
 
@@ -69,16 +69,6 @@ def end_lost(session: Session, process: AnyRow, reason: str, *, now: float, acto
         _settle(session, job, process, report, now=now)
 
 
-def release(session: Session, process_ids: Collection[int], *, now: float) -> None:
-    """Release the allocations of processes."""
-    session.execute(
-        update(Allocation)
-        .where(Allocation.process_id.in_(process_ids), Allocation.released_at.is_(None))
-        .values(released_at=now)
-    )
-    notify_after_commit(session, SCHEDULER)
-
-
 def _end(session: Session, process: AnyRow, report: Report, *, now: float, actor: str) -> bool:
     """Record the end of a process; False if it is recorded already."""
     return lifecycle.move_process(
@@ -87,20 +77,14 @@ def _end(session: Session, process: AnyRow, report: Report, *, now: float, actor
         ProcessEvent.ENDED,
         now=now,
         actor=actor,
-        reason=_how_ended(report),
-        exit_code=report.exit_code,
-        signal=report.signal,
-        killed_by=report.killed_by,
-        oom=report.oom,
-        node_fault=report.node_fault,
-        ended_at=report.ended_at or now,
-        **_start(report),
+        reason=how_ended(report),
+        **end_facts(report, now=now),
     )
 
 
 def _settle(session: Session, job: LockedJob, process: AnyRow, report: Report, *, now: float) -> None:
     """Stop the job if the process failed; end it, or begin to requeue it, if that was the last one."""
-    how = _how_ended(report)
+    how = how_ended(report)
     is_requeued = requeue.is_pending(session, job, process, report, how)
     if is_requeued:
         lifecycle.stop_processes(session, job, by=KilledBy.JOB, now=now)
@@ -129,7 +113,7 @@ def _settle(session: Session, job: LockedJob, process: AnyRow, report: Report, *
             process_id=process.id,
         )
     if not lifecycle.list_live(session, job.number):
-        tokens.revoke_of_attempt(session, process.attempt_id)
+        tokens.revoke_of_attempts(session, [process.attempt_id])
         if is_requeued:
             notify_after_commit(session, PREPARER)
             return
@@ -141,10 +125,7 @@ def _is_enough(session: Session, job: LockedJob, report: Report) -> bool:
     """Whether a process has ended well, and the job need not wait for its others."""
     if report.exit_code != 0 or report.killed_by or job.state not in (JobState.STARTING, JobState.RUNNING):
         return False
-    until = select(Job.options["until"].as_string()).where(Job.id == job.number)
-    if session.execute(until).scalar_one() != FIRST:
-        return False
-    return bool(lifecycle.list_live(session, job.number))
+    return job.options.get("until") == FIRST and bool(lifecycle.list_live(session, job.number))
 
 
 def _time_out(session: Session, job: LockedJob, process: AnyRow, report: Report, *, now: float) -> LockedJob:
@@ -159,26 +140,3 @@ def _time_out(session: Session, job: LockedJob, process: AnyRow, report: Report,
         process_id=process.id,
         event=JobEvent.TIMED_OUT,
     )
-
-
-def _start(report: Report) -> dict[str, Any]:
-    """Start time and image, if the report has them; a later report may not."""
-    facts = {"started_at": report.started_at, "image": storable(report.image)[:MAX_IMAGE]}
-    return {name: fact for name, fact in facts.items() if fact}
-
-
-def _how_ended(report: Report) -> str:
-    if report.reason:
-        how = "is lost" if report.killed_by is KilledBy.NODE else "ended"
-        return f"{how}: {storable(report.reason)}"
-    memory = "; it ran out of memory" if report.oom else ""
-    if report.signal is not None:
-        return f"was killed by signal {_signal_name(report.signal)}{memory}"
-    return ("ended" if report.exit_code is None else f"ended with exit code {report.exit_code}") + memory
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return f"{number} ({Signals(number).name})"
-    except ValueError:
-        return str(number)

@@ -27,6 +27,7 @@ from pit_protocol.problem import Problem
 from pit_protocol.states import JobState, Outcome, letters
 from pit_protocol.wire import from_json
 from pit_server.db.database import AnyRow
+from pit_server.db.memo import remembered
 from pit_server.db.models import Allocation, Attempt, Event, Group, Job, JobGroup, Node, Process, User
 from pit_server.scheduler.kinds import CPU, MEMORY, PORT
 from pit_server.services.incarnation import takeover
@@ -141,12 +142,13 @@ def listing(
 def record(session: Session, caller: Caller, job: Job, result: str | None, facts: DelayFacts) -> JobRecord:
     """One job with everything that is known of it."""
     summary, delay = summarize(session, caller, job, facts)
-    processes = session.execute(
+    query = (
         select(Process, Node.name, Attempt.number)
         .join(Node, Node.id == Process.node_id)
         .join(Attempt, Attempt.id == Process.attempt_id)
-        .where(Process.job_id == job.id)
-    ).all()
+    )
+    has_begun = job.state not in QUEUED or job.attempt > 1
+    processes = session.execute(query.where(Process.job_id == job.id)).all() if has_begun else []
     names = {row.Process.id: f"{row.Process.group_index}.{row.Process.process_index}" for row in processes}
     shares = _shares(session, job.id) if processes else defaultdict[int, list[str]](list)
     events = session.execute(select(Event).where(Event.job_id == job.id).order_by(Event.id)).scalars()
@@ -176,7 +178,9 @@ def summarize(
     session: Session, caller: Caller, job: Job, facts: DelayFacts
 ) -> tuple[JobSummary, Delay | None]:
     """One job as a row of a list, and what delays it."""
-    user = session.execute(select(User.name).where(User.id == job.user_id)).scalar_one()
+    names = select(User.id, User.name)
+    users = remembered(session, "names of users", (User,), lambda reader: dict(reader.execute(names).all()))
+    user = users[job.user_id]
     why = delays.find_all(session, caller, [job], facts)
     used = usage.means(session, [] if job.state in QUEUED else [job.id])
     return _summary(job, why, used, _progress(session, [job]), user), why.get(job.id)

@@ -25,7 +25,7 @@ from pit_server.scheduler.order import Factors, Waiting
 from pit_server.scheduler.reason import Reason
 from pit_server.services.jobs import time_limits
 from pit_server.services.jobs.records import delays
-from pit_server.services.nodes.aliases import KindNames
+from pit_server.services.nodes.aliases import kind_names
 from pit_server.services.scheduling import arrays
 from pit_server.services.scheduling.last_pass import LastPass, nodes_after
 from pit_server.services.scheduling.queue import default_needs
@@ -87,7 +87,7 @@ def search(session: Session, job: Job, last: LastPass, settings: Settings) -> Se
     waiting = None if key is None else last.given.queue.get(arrays.first_in(last.given.queue, key))
     if waiting is None:
         return None
-    resolve = partial(_resolve, kinds=KindNames(session).kinds(), defaults=default_needs(settings))
+    resolve = partial(_resolve, kinds=kind_names(session).kinds(), defaults=default_needs(settings))
     return Search(last, waiting, parse(job.request), resolve)
 
 
