@@ -37,6 +37,7 @@ class JobEvent(StrEnum):
     FINISHED = "finished"  # its first process has ended well, which is enough (`--until first`)
     BAD_RESULT = "bad result"  # what it left in $RESULT_FILE cannot be understood; it goes on
     STALLED = "stalled"  # none of its processes does anything; it goes on
+    TIME_CHANGED = "time changed"  # somebody changed its time limit; it goes on
     REQUEUED = "requeued"  # its attempt has ended for another one, elsewhere if possible
 
 
@@ -100,6 +101,10 @@ JOB_MOVES: dict[tuple[JobState, JobEvent], JobState] = {
     (JobState.RUNNING, JobEvent.TIMED_OUT): JobState.STOPPING,
     (JobState.RUNNING, JobEvent.FINISHED): JobState.STOPPING,
     (JobState.RUNNING, JobEvent.STALLED): JobState.RUNNING,
+    (JobState.PREPARING, JobEvent.TIME_CHANGED): JobState.PREPARING,
+    (JobState.WAITING, JobEvent.TIME_CHANGED): JobState.WAITING,
+    (JobState.STARTING, JobEvent.TIME_CHANGED): JobState.STARTING,
+    (JobState.RUNNING, JobEvent.TIME_CHANGED): JobState.RUNNING,
     (JobState.STARTING, JobEvent.BAD_RESULT): JobState.STARTING,
     (JobState.RUNNING, JobEvent.BAD_RESULT): JobState.RUNNING,
     (JobState.STOPPING, JobEvent.BAD_RESULT): JobState.STOPPING,

@@ -107,6 +107,30 @@ def test_the_owner_shortens_what_runs_and_an_admin_extends_it(
     assert node.orders()[process].time == TimeLimit(10_800)
     node.beat(ended(process))
     assert anna.patch(f"/jobs/{number}", time="1h").status_code == 409
+    told = [line["text"] for line in anna.log(number)["lines"] if "time limit" in line["text"]]
+    assert told == [
+        "anna changed the time limit from 2h to 1h30m",
+        "root changed the time limit from 1h30m to 3h",
+    ]
+
+
+@ONE_DATABASE
+def test_elements_that_run_get_the_new_limit_of_their_array(
+    head: Head, node: Worker, a_waiting_job: Callable[..., int], anna: Person, root: Person
+) -> None:
+    number = a_waiting_job(array="0-1%1", time="2h")
+    head.scheduling()
+    (process,) = node.orders()
+    node.beat(running(process))
+    for who, text, seconds in (
+        (anna, "1h", 3600),
+        (root, "4h", 14_400),
+        (root, "", None),
+    ):
+        who.ok(who.patch(f"/jobs/{number}", time=text))
+        limit = node.orders()[process].time
+        assert (limit.limit_s if limit else None) == seconds
+    assert anna.log(number)["lines"][-1]["text"] == "root changed the time limit from 4h to none"
 
 
 def test_a_change_wakes_the_held_beat_of_the_node(

@@ -80,12 +80,14 @@ def set_properties(
     number: int,
     values: Sequence[tuple[Property, str, Any]],
     settings: Settings,
+    *,
+    now: float,
 ) -> None:
     """Change a job, or raise a Problem if the caller may not."""
     job = find_to_change(session, caller, number)
     for _, name, value in values:
         if name == "time":
-            time_limits.change(session, caller, number, value, settings)
+            time_limits.change(session, caller, number, value, settings, now=now)
         elif name == "begin":
             time_limits.start_now(session, number)
         elif name == "notify":

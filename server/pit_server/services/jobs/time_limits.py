@@ -13,8 +13,8 @@ from pit_protocol.job_options import JobOptions, check_time
 from pit_protocol.job_times import parse_moment, parse_signal
 from pit_protocol.messages.beat import TimeLimit
 from pit_protocol.problem import Problem
-from pit_protocol.states import JobState
-from pit_server.db.database import AnyRow, change_orders, notify_after_commit
+from pit_protocol.states import JobEvent, JobState
+from pit_server.db.database import AnyRow, change_orders, note_event, notify_after_commit
 from pit_server.db.models import IS_LIVE, Job, Process
 from pit_server.services.jobs import lifecycle
 from pit_server.services.users.limits import Account, find_accounts, longest_s
@@ -94,7 +94,9 @@ def start_now(session: Session, number: int) -> None:
     notify_after_commit(session, SCHEDULER, job_topic(number))
 
 
-def change(session: Session, caller: Caller, number: int, text: str | None, settings: Settings) -> None:
+def change(
+    session: Session, caller: Caller, number: int, text: str | None, settings: Settings, *, now: float
+) -> None:
     """Change the time limit of a job that has not ended; its nodes get it with their next orders."""
     locked = lifecycle.lock(session, number)
     job = session.get_one(Job, number, populate_existing=True)
@@ -116,16 +118,31 @@ def change(session: Session, caller: Caller, number: int, text: str | None, sett
         )
     if new > old and not caller.is_admin:
         _check_longest(new, find_accounts(session, settings).of_user(job.user_id))
+    check_time(JobOptions(time=text, signal=job.options.get("signal")))
     begun = select(Job).where(Job.array_job == number, Job.state != JobState.ENDED)
     for each in (job, *session.execute(begun).scalars()):
         each.options = {**each.options, "time": text}
-    check_time(JobOptions(time=text, signal=job.options.get("signal")))
     session.flush()
+    note_event(
+        session,
+        job_id=number,
+        attempt=locked.attempt,
+        event=JobEvent.TIME_CHANGED,
+        from_state=locked.state,
+        to_state=locked.state,
+        actor=caller.name,
+        reason=f"from {_render(old)} to {_render(new)}",
+        at=now,
+    )
     mine = or_(Job.id == number, Job.array_job == number)
     live = select(Process.node_id).join(Job, Job.id == Process.job_id).where(mine, IS_LIVE).distinct()
     for node_id in session.execute(live).scalars():
         change_orders(session, node_id)
     notify_after_commit(session, SCHEDULER, job_topic(number))
+
+
+def _render(seconds: float) -> str:
+    return "none" if seconds == inf else render_duration(seconds)
 
 
 def _check_longest(seconds: float, accounts: Sequence[Account]) -> None:

@@ -48,6 +48,7 @@ def render_event(event: Event, facts: JobFacts, culprit: int | None) -> list[tup
         JobEvent.TIMED_OUT: f"stopping: {event.reason}",
         JobEvent.FINISHED: f"stopping the others: {event.reason}",
         JobEvent.BAD_RESULT: event.reason,
+        JobEvent.TIME_CHANGED: f"{event.actor} changed the time limit {event.reason}",
         JobEvent.STALLED: f"stalled: {event.reason}",
         JobEvent.FAILED: f"stopping: {event.reason}",
     }

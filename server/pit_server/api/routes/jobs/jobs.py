@@ -148,7 +148,7 @@ def change(number: int) -> JobRecord:
     """Change properties of a job."""
     values = read_all("job", jobs.PROPERTIES, given_properties())
     with audited("set", f"job:{job_name(number)}", describe_values(values)) as session:
-        jobs.set_properties(session, caller(), number, values, head().settings)
+        jobs.set_properties(session, caller(), number, values, head().settings, now=time.time())
     return _record(number)
 
 
