@@ -57,6 +57,7 @@ format: $(VENV)/.ready
 
 docs: $(VENV)/.ready
 	$(BIN)/python -m tests.support.pages.job_options_page
+	$(BIN)/python -m tests.support.pages.scheduling_figure
 	$(BIN)/python -m tests.support.pages.man_page
 	$(BIN)/python -m tests.support.threats.pages
 

@@ -14,6 +14,7 @@ from pit.cli import ALIASES, COMMANDS
 from pit.cli import pit as cli
 from pit_protocol.job_options import OPTIONS, JobOptions
 from pit_server.services.jobs.processes.environment import of_element, variables
+from tests.support.pages import scheduling_figure
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 _JOB_OPTIONS = {flag for option in OPTIONS.values() for flag in option.flags}
@@ -88,3 +89,8 @@ def test_every_variable_that_the_head_sets_is_documented() -> None:
     names |= set(of_element(0, JobOptions(array="0-9")))
     text = (REFERENCE / "environment.md").read_text()
     assert {name for name in names if f"`{name}`" not in text} == set()
+
+
+def test_the_figure_shows_the_table_of_its_page() -> None:
+    assert len(scheduling_figure.rows()) == 9
+    assert scheduling_figure.FIGURE.read_text() == scheduling_figure.render(), "`make docs` writes it"
