@@ -16,7 +16,7 @@ from pit.login.session import open_head
 from pit.ui import output
 from pit.ui.documents import ConnectFile
 from pit.views import aliases, audit, groups, jobs, nodes, queue, storage, tokens, users
-from pit.views.job_columns import JobColumn, parse_columns
+from pit.views.job.columns import JobColumn, parse_columns
 from pit_protocol.arrays.numbers import job_name
 
 Parse = Callable[[Sequence[str]], Params]

@@ -13,7 +13,7 @@ from pit.login.session import open_head
 from pit.ui import output
 from pit.ui.sanitize import sanitize
 from pit.ui.tables import render_rich
-from pit.views.job_table import JOB_COLUMNS, status_sections
+from pit.views.job.table import JOB_COLUMNS, status_sections
 from pit_protocol.answers.jobs import Status
 
 HOLD_S = 10.0  # ages are redrawn at least this often

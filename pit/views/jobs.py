@@ -10,9 +10,11 @@ from pit.head.client import Head, Params
 from pit.ui import output
 from pit.ui.tables import Section
 from pit.ui.times import parse_time
-from pit.views import arrays, job_details, job_processes
-from pit.views.job_columns import JobColumn, job_cells
-from pit.views.job_table import JOB_COLUMNS, job_row, job_section
+from pit.views import arrays
+from pit.views.job import details
+from pit.views.job import processes as process_views
+from pit.views.job.columns import JobColumn, job_cells
+from pit.views.job.table import JOB_COLUMNS, job_row, job_section
 from pit_protocol.job_options import SEARCHABLE
 from pit_protocol.states import LETTERS, JobState, Outcome
 
@@ -67,19 +69,19 @@ def show_job(head: Head, name: str, as_json: bool, *, events: bool = False, proc
     if as_json:
         output.show_json(job)
         return
-    output.show(job_details.job_text(job, now, output.terminal_width()))
+    output.show(details.job_text(job, now, output.terminal_width()))
     if job.failed:
         output.show("")
         output.show_table(arrays.FAILED_COLUMNS, [arrays.failed_section(job)])
     if job.processes:
         output.show("")
-        section = (job_processes.process_section if processes else job_processes.folded_section)(
+        section = (process_views.process_section if processes else process_views.folded_section)(
             job.processes, now
         )
-        output.show_table(job_processes.process_columns(job.processes), [section])
+        output.show_table(process_views.process_columns(job.processes), [section])
     if events:
         output.show("")
-        output.show_table(job_details.EVENT_COLUMNS, [job_details.event_section(job)])
+        output.show_table(details.EVENT_COLUMNS, [details.event_section(job)])
 
 
 def _parse_state(text: str) -> tuple[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pit.ui.sanitize import sanitize
 from pit.ui.tables import Column, Section
-from pit.views.job_table import STATE_STYLES
+from pit.views.job.table import STATE_STYLES
 from pit_protocol.answers.jobs import ArrayElement, ElementList
 from pit_protocol.states import JobState, Outcome, letters
 

@@ -13,8 +13,8 @@ import pytest
 from rich.console import Console
 
 from pit.ui.tables import render_rich
-from pit.views import job_details
-from pit.views.job_table import JOB_COLUMNS, status_sections
+from pit.views.job import details
+from pit.views.job.table import JOB_COLUMNS, status_sections
 from pit_protocol.answers.jobs import JobRecord, JobSummary, Status, Totals
 from pit_protocol.wire import from_json
 from tests.client.conftest import Pit
@@ -283,7 +283,7 @@ class TestShow:
             result="line\n" * 30,
             processes=[a_process(0, i, image="lab/torch@sha256:" + "a" * 64) for i in range(64)],
         )
-        lines = job_details.job_text(from_json(JobRecord, job), 0, width).splitlines()
+        lines = details.job_text(from_json(JobRecord, job), 0, width).splitlines()
         assert len(lines) + len(["", "WORKER", "0–63", "$"]) <= 24
         assert max(map(len, lines)) <= width
 

@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 
 from pit.ui.tables import Column, Section, render_rich
-from pit.views.job_processes import COLUMNS, folded_section, process_columns, process_section
-from pit.views.job_table import JOB_COLUMNS, job_row
+from pit.views.job.processes import COLUMNS, folded_section, process_columns, process_section
+from pit.views.job.table import JOB_COLUMNS, job_row
 from pit_protocol.answers.jobs import JobProcess, JobSummary
 from pit_protocol.wire import from_json
 from tests.support.stubs.head import a_process, a_record, a_summary

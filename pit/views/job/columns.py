@@ -10,7 +10,7 @@ from pit.ui.sanitize import sanitize
 from pit.ui.tables import Column
 from pit.ui.times import get_local_time, short_age
 from pit.views.arrays import progress_text
-from pit.views.job_table import STATE_STYLES, percent
+from pit.views.job.table import STATE_STYLES, percent
 from pit_protocol.answers.jobs import JobRow
 from pit_protocol.variables import NAME
 

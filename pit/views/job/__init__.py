@@ -1,0 +1,1 @@
+"""What commands show of jobs: columns, rows, details, processes."""
