@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 TESTS ?=
 PYTEST := $(BIN)/pytest --numprocesses 4 --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help demo test check pytest test-faults test-browser nemesis test-compat format docs site bench bench-smoke bench-peers \
+.PHONY: help demo test check pytest test-faults test-browser test-sites nemesis test-compat format docs site bench bench-smoke bench-peers \
 	.bench-peers clean
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo "make check        run all checks and tests on this machine as it is; TESTS=tests/unit runs those alone"
 	@echo "make test-faults  break a real head and real workers in every way, and check what is left"
 	@echo "make test-browser use the web page in a real Chromium"
+	@echo "make test-sites   run jobs on a real Slurm, and break it"
 	@echo "make nemesis      break three nodes at random for an hour: SECONDS=60 SEED=7 DATABASE=postgres RUNTIME=docker"
 	@echo "make test-compat  run the tests that need nothing but git: PYTHON=python3.13 has a .venv-3.13 of its own"
 	@echo "make site         build the documentation as a site in build/site, and check its links"
@@ -40,6 +41,9 @@ test-faults:
 
 test-browser:
 	@BROWSER=yes tests/provision $(MAKE) TESTS=tests/browser pytest
+
+test-sites:
+	@tests/provision $(MAKE) TESTS=tests/sites pytest
 
 nemesis: $(VENV)/.ready
 	$(BIN)/python -m tests.support.faults.run_nemesis

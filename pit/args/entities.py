@@ -18,13 +18,14 @@ COLLECTIONS = {
     "user": "users",
     "group": "groups",
     "node": "nodes",
+    "site": "sites",
     "alias": "aliases",
     "job": "jobs",
     "token": "tokens",
     "trash": "trash",
 }
-SETTABLE = ("user", "group", "node", "alias", "job")
-ADDABLE = ("user", "group", "node", "alias")  # a job is added by `pit run`
+SETTABLE = ("user", "group", "node", "site", "alias", "job")
+ADDABLE = ("user", "group", "node", "site", "alias")  # a job is added by `pit run`
 MAINTENANCE = "maintenance"  # the property of a node that contains a time
 SECRET_CHANNELS = tuple(PREFIX + name for name in (KEY, SLACK, TELEGRAM))
 GROUPED = ("user", "job", "node")

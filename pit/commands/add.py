@@ -1,4 +1,4 @@
-"""`pit add`: a new user, group, node or alias."""
+"""`pit add`: a new user, group, node, site or alias."""
 
 import shlex
 
@@ -16,27 +16,34 @@ from pit.ui import output
 from pit.ui.sanitize import sanitize
 from pit.ui.times import local_time
 from pit_protocol.answers.nodes import NodeAdded
+from pit_protocol.answers.sites import SiteAdded
 from pit_protocol.problem import Problem
 
 
 @click.command("add", epilog=example("pit add alias:gtx1070 name='GeForce GTX 1070'"))
 @click.argument("entity", metavar="KIND:NAME", shell_complete=completer(ENTITY))
 @click.argument("properties", nargs=-1, metavar="[PROPERTY=VALUE]...")
-@click.option("--again", is_flag=True, help="Print a new join command for a node that was added before.")
+@click.option(
+    "--again", is_flag=True, help="Print a new join command for a node or site that was added before."
+)
 @json_option
 def command(entity: str, properties: tuple[str, ...], again: bool, as_json: bool) -> Exit:
-    """Add a user, group, node or alias.
+    """Add a user, group, node, site or alias.
 
     On a terminal it asks for a user's full_name and password and for an alias's name (of the model) if
-    they are not given. For a node it prints the command to run on the machine that becomes that node.
+    they are not given. For a node it prints the command to run on the machine that becomes that node, for
+    a site the one that starts its agent on a login node.
     """
     target, given = parse_entity(entity, ADDABLE), parse_properties(properties)
-    if again and target.kind != "node":
-        raise click.UsageError("--again is for nodes")
+    if again and target.kind not in ("node", "site"):
+        raise click.UsageError("--again is for nodes and sites")
     with open_head() as head:
         wanted = ask_missing(target, given)
         if target.kind == "node":
             _show_join(head.connection, target, _add_node(head, target, wanted, again), as_json)
+            return Exit.DONE
+        if target.kind == "site":
+            _show_agent(head.connection, target, head.add_site(target, wanted, again=again), as_json)
             return Exit.DONE
         record = head.add(target, wanted)
     if as_json:
@@ -46,11 +53,23 @@ def command(entity: str, properties: tuple[str, ...], again: bool, as_json: bool
     return Exit.DONE
 
 
-def join_line(connection: Connection, join_code: str) -> str:
+def join_line(connection: Connection, join_code: str, command: str = "join") -> str:
     """The command for the machine that becomes the node, quoted for a shell."""
-    words = ["pit-worker", "join", connection.url, *connection.address.pins[:1]]
+    words = ["pit-worker", command, connection.url, *connection.address.pins[:1]]
     code = shlex.quote(sanitize(join_code))
     return f"PIT_WORKER_JOIN_CODE={code} {' '.join(map(shlex.quote, words))}"
+
+
+def _show_agent(connection: Connection, site: Entity, added: SiteAdded, as_json: bool) -> None:
+    if as_json:
+        output.show_json(added)
+        return
+    output.show(join_line(connection, added.join_code, "site"))
+    until = local_time(added.expires_at)
+    output.note(
+        f"run it on a login node of {site}, as the account that jobs are to run as; the code works once, "
+        f"until {until}"
+    )
 
 
 def _add_node(head: Head, entity: Entity, properties: dict[str, str], again: bool) -> NodeAdded:

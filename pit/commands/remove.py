@@ -62,7 +62,7 @@ TRASHED = ("user", "group", "job")  # kinds that have data
 def command(
     entities: tuple[str, ...], drains: bool, is_lost: bool, purges: bool, yes: bool, as_json: bool
 ) -> Exit:
-    """Remove users, groups, nodes, aliases, ended jobs, or tokens.
+    """Remove users, groups, nodes, sites, aliases, ended jobs, or tokens.
 
     Refuses to remove what is in use, and says what uses it. Jobs (a range such as 190-199 names
     several), users and groups go to the trash with everything they have; on a terminal, pit asks

@@ -29,7 +29,7 @@ CONSEQUENCES = {
 @click.argument("properties", nargs=-1, required=True, metavar="PROPERTY=VALUE...")
 @json_option
 def command(entity: str, properties: tuple[str, ...], as_json: bool) -> Exit:
-    """Change properties of a user, group, node, alias or job.
+    """Change properties of a user, group, node, site, alias or job.
 
     `pit set me password` asks for the current password and the new one (`password=-` reads both from stdin,
     a line each), and logs you out everywhere else. `pit set me git.github.com` asks for a token with which

@@ -15,7 +15,7 @@ from pit.head.latest import find_number
 from pit.login.session import open_head
 from pit.ui import output
 from pit.ui.documents import ConnectFile
-from pit.views import aliases, audit, groups, jobs, nodes, queue, storage, tokens, users
+from pit.views import aliases, audit, groups, jobs, nodes, queue, sites, storage, tokens, users
 from pit.views.job.columns import JobColumn, parse_columns
 from pit_protocol.arrays.numbers import job_name
 
@@ -26,6 +26,7 @@ LISTS: dict[str, Callable[[Head, bool], None]] = {
     "users": users.show_users,
     "groups": groups.show_groups,
     "nodes": nodes.show_nodes,
+    "sites": sites.show_sites,
     "aliases": aliases.show_aliases,
     "queue": queue.show_queue,
     "trash": storage.show_trash,
@@ -40,6 +41,7 @@ RECORDS: dict[str, Callable[[Head, str, bool], None]] = {
     "user": users.show_user,
     "group": groups.show_group,
     "node": nodes.show_node,
+    "site": sites.show_site,
     "alias": aliases.show_alias,
     "job": jobs.show_job,
 }
@@ -66,9 +68,10 @@ def command(
     columns: list[JobColumn] | None,
     as_json: bool,
 ) -> Exit:
-    """Show a list (me, users, groups, nodes, aliases, jobs, queue, tokens, audit, trash, usage) or one item.
+    """Show a list or one item.
 
-    One item is user:NAME, group:NAME, node:NAME, alias:NAME, or job:N (or just N). Without WHAT, it
+    Lists are me, users, groups, nodes, sites, aliases, jobs, queue, tokens, audit, trash and usage. One item
+    is user:NAME, group:NAME, node:NAME, site:NAME, alias:NAME, or job:N (or just N). Without WHAT, it
     is your latest job. Processes of a job that are alike share a row. `pit show connect` prints the
     .pitconnect.txt to hand out: the head's URL and certificate.
 

@@ -22,6 +22,7 @@ from pit_protocol.answers.jobs import (
 )
 from pit_protocol.answers.nodes import Alias, AliasList, Node, NodeAdded, NodeList, NodeRemoved
 from pit_protocol.answers.queue import Queue
+from pit_protocol.answers.sites import Site, SiteAdded, SiteList
 from pit_protocol.answers.snapshots import MissingAnswer, OfferAnswer
 from pit_protocol.answers.users import (
     About,
@@ -48,12 +49,13 @@ ACCEPTED = 202
 ONES_OWN = (403, 404, 409)  # problems of one entity; a command goes on with the others that it was given
 
 Params = Mapping[str, str | int | float | None]
-Record = User | Group | Alias | Node | JobRecord
+Record = User | Group | Alias | Node | Site | JobRecord
 RECORDS: Mapping[str, type[Record]] = {
     "user": User,
     "group": Group,
     "alias": Alias,
     "node": Node,
+    "site": Site,
     "job": JobRecord,
 }
 REMOVED: Mapping[str, type[JobRemoved | Removed]] = {"user": Removed, "group": Removed, "job": JobRemoved}
@@ -95,6 +97,9 @@ class Head(HeadSession):
     def nodes(self) -> NodeList:
         return self.ask(NodeList, "GET", "/nodes")
 
+    def sites(self) -> SiteList:
+        return self.ask(SiteList, "GET", "/sites")
+
     def tokens(self, filters: Params) -> TokenList:
         return self.ask(TokenList, "GET", "/tokens", params=filters)
 
@@ -124,6 +129,9 @@ class Head(HeadSession):
     def node(self, name: str) -> Node:
         return self.ask(Node, "GET", Entity("node", name).path)
 
+    def site(self, name: str) -> Site:
+        return self.ask(Site, "GET", Entity("site", name).path)
+
     def record(self, entity: Entity) -> Record:
         return self.ask(RECORDS[entity.kind], "GET", entity.path)
 
@@ -135,6 +143,11 @@ class Head(HeadSession):
         """Add a node; `again` makes a new join code for a known one."""
         params = {"again": "yes" if again else None}
         return self.ask(NodeAdded, "PUT", entity.path, json={"set": dict(properties)}, params=params)
+
+    def add_site(self, entity: Entity, properties: Mapping[str, str], *, again: bool = False) -> SiteAdded:
+        """Add a site; `again` makes a new join code for a known one."""
+        params = {"again": "yes" if again else None}
+        return self.ask(SiteAdded, "PUT", entity.path, json={"set": dict(properties)}, params=params)
 
     def change(self, entity: Entity, properties: Mapping[str, str]) -> Record:
         return self.ask(RECORDS[entity.kind], "PATCH", entity.path, json={"set": dict(properties)})

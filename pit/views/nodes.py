@@ -69,6 +69,9 @@ def shown_state(node: Node) -> str:
 def _note(node: Node) -> str:
     """Why the node takes no new processes, if that is known."""
     if node.state == "online":
+        if node.ends_at is not None and not node.trouble:
+            where = f"{sanitize(node.host)}, " if node.host else ""
+            return f"{where}ends {local_time(node.ends_at)}"
         trouble = f"takes no new processes: {sanitize(node.trouble)}" if node.trouble else ""
         return trouble or (f"maintenance {_window(node)}" if node.maintenance else "")
     if node.state == "offline":

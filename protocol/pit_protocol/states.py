@@ -26,7 +26,7 @@ class Outcome(StrEnum):
 class JobEvent(StrEnum):
     ACCEPTED = "accepted"  # submitted; the first event of every job
     PREPARED = "prepared"
-    REFUSED = "refused"  # could not be prepared
+    REFUSED = "refused"  # could not be prepared, or its site does not take it
     PLACED = "placed"
     STARTED = "started"  # its first process runs
     STOP = "stop"  # by a person
@@ -88,6 +88,7 @@ JOB_MOVES: dict[tuple[JobState, JobEvent], JobState] = {
     (JobState.WAITING, JobEvent.PLACED): JobState.STARTING,
     (JobState.WAITING, JobEvent.STOP): JobState.ENDED,
     (JobState.WAITING, JobEvent.UNMET): JobState.ENDED,
+    (JobState.WAITING, JobEvent.REFUSED): JobState.ENDED,
     (JobState.WAITING, JobEvent.SETTLED): JobState.ENDED,  # an array whose elements were stopped one by one
     (JobState.STARTING, JobEvent.STARTED): JobState.RUNNING,
     (JobState.STARTING, JobEvent.STOP): JobState.STOPPING,

@@ -39,6 +39,10 @@ def node_topic(node_id: int) -> str:
     return f"node:{node_id}"
 
 
+def site_topic(site_id: int) -> str:
+    return f"site:{site_id}"
+
+
 class Wakeups:
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -29,6 +29,7 @@ from pit_server.cli import cli as head_cli
 from pit_server.services.jobs import jobs
 from pit_server.services.nodes import aliases
 from pit_server.services.nodes import properties as node_properties
+from pit_server.services.sites import properties as site_properties
 from pit_server.services.users import accounts, groups
 from pit_server.services.users.permissions import PERMISSIONS, Relation
 from pit_server.store.data_root import relative_paths
@@ -93,12 +94,15 @@ def test_the_docs_have_the_table_of_permissions() -> None:
 
 
 def test_every_property_is_documented() -> None:
-    rows = dict(re.findall(r"^\| (user|group|alias|node|job) \| (.*) \|$", reference("api.md"), re.MULTILINE))
+    rows = dict(
+        re.findall(r"^\| (user|group|alias|node|site|job) \| (.*) \|$", reference("api.md"), re.MULTILINE)
+    )
     for kind, module in {
         "user": accounts,
         "group": groups,
         "alias": aliases,
         "node": node_properties,
+        "site": site_properties,
         "job": jobs,
     }.items():
         assert [prop.name for prop in module.PROPERTIES if f"`{prop.name}" not in rows[kind]] == []

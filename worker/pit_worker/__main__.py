@@ -18,10 +18,13 @@ from pit_worker.admin import doctor, install, join
 from pit_worker.admin.doctor_docker import check_engine, check_firewall
 from pit_worker.daemon import CRASH, Worker
 from pit_worker.head import tls
+from pit_worker.log_lines import log_to_stderr
 from pit_worker.runtime import accounts
 from pit_worker.runtime.docker.engine import Engine
 from pit_worker.runtime.docker.network.firewall import Firewall
 from pit_worker.settings import NotNow, SettingError
+from pit_worker.sites import commands as commands_of_sites
+from pit_worker.sites.doctor import check_site
 from pit_worker.spool.spool import Spool
 
 PROBLEM = 1  # a person has to act; systemd does not restart the worker
@@ -55,11 +58,7 @@ def _run(given: argparse.Namespace) -> int:
         raise SettingError(f"data_root is {settings.REMOTE}, and {lack}")
     spool = Spool(chosen.spool)
     level = logging.getLevelNamesMapping().get(chosen.log_level.upper(), logging.INFO)
-    logging.basicConfig(
-        level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
-    # It prints a traceback for each answer that breaks off; the worker logs that itself, in a line.
-    logging.getLogger("urllib3").setLevel(logging.ERROR)
+    log_to_stderr(level)
     failpoints, timing = testing.read_failpoints(os.environ), testing.read_timing(os.environ)
     return Worker(chosen, spool, failpoints, timing).run()
 
@@ -120,6 +119,7 @@ def _doctor(given: argparse.Namespace) -> int:
     findings += check_engine(Engine(), is_needed=chosen is not None and chosen.runtime == "docker")
     if chosen and chosen.runtime == "docker":
         findings.append(check_firewall(Firewall(chosen.spool, has_overlay=bool(chosen.overlay))))
+    findings += check_site()
     if given.json:
         _say(json.dumps([to_json(finding) for finding in findings]))
     else:
@@ -145,6 +145,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(commands)
     _add_install(commands)
     _add_doctor(commands)
+    commands_of_sites.add(commands, _add)
     return parser
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from pit_protocol.backoff import Backoff
-from pit_protocol.messages.beat import Hello, Order, Orders, Report, Resource, Usage, Welcome
+from pit_protocol.messages.beat import Hello, Inventory, Order, Orders, Report, Resource, Usage, Welcome
 from pit_protocol.messages.beat import Runtime as RuntimeKind
 from pit_protocol.system.failpoints import Failpoints
 from pit_worker.data import readonly_mount
@@ -116,7 +116,7 @@ class Worker:
     def run(self) -> int:
         """Work until a signal, or until another worker takes over; the exit code. Processes keep running."""
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self._loop.leave(0))
+            signal.signal(number, lambda *_: self._on_signal())
         threading.excepthook = self._on_thread_failed
         self._watch_output()
         self._processes.recover()
@@ -127,6 +127,13 @@ class Worker:
         if not self._processes.known:
             self._runtime.shut_down()
         return code
+
+    def _on_signal(self) -> None:
+        """The worker is asked to exit; called between any two instructions of the loop."""
+        self._loop.leave(0)
+
+    def _read_inventory(self, resources: tuple[Resource, ...]) -> Inventory:
+        return read_inventory(resources)
 
     def on_welcome(self, welcome: Welcome) -> None:
         foreign = {p.entry.intent.cluster for p in self._processes.known.values()} - {welcome.cluster}
@@ -193,7 +200,7 @@ class Worker:
 
     def _say_hello(self, resources: tuple[Resource, ...]) -> None:
         settings = self._settings
-        inventory = read_inventory(resources)
+        inventory = self._read_inventory(resources)
         hello = Hello(
             self._boot_id,
             inventory,

@@ -55,6 +55,8 @@ class Node(Answer, frozen=True):
     reason: str = ""  # why its admin took it out of service
     maintenance: str = ""  # a window that is not over yet: `2026-12-01T07:00:00+00:00/4h`
     jobs: list[NodeJob] = field(default_factory=list)  # with processes there; the first of many
+    host: str = ""  # of a pilot: what its site calls the machine
+    ends_at: Float | None = None  # of a pilot: when its allocation ends
 
 
 class NodeList(Answer, frozen=True):

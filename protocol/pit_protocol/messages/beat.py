@@ -64,6 +64,12 @@ class Inventory(Message, frozen=True):
     resources: tuple[Resource, ...] = ()
 
 
+class JoinRequest(Message, frozen=True):
+    """What a machine says of itself when it joins with a code."""
+
+    host: str = ""  # of a pilot: what its site calls the machine
+
+
 class Hello(Message, frozen=True):
     """A worker's first message, and its next one when the head does not know its session.
 

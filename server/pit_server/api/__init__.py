@@ -13,10 +13,11 @@ from pit_server.api.routes import (
     monitoring,
     nodes,
     openapi,
+    sites,
     users,
 )
 from pit_server.api.routes.jobs import job_files, jobs, overview, queue, snapshots, uploads, why
-from pit_server.api.routes.worker import node_data, sessions
+from pit_server.api.routes.worker import node_data, sessions, site_agents
 
 _MODULES = (
     me,
@@ -32,9 +33,11 @@ _MODULES = (
     queue,
     why,
     nodes,
+    sites,
     audit,
     sessions,
     node_data,
+    site_agents,
     files,
     file_changes,
     openapi,

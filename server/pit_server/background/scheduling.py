@@ -14,6 +14,7 @@ from pit_server.services.jobs.processes import plan_commit
 from pit_server.services.scheduling import arrays
 from pit_server.services.scheduling.last_pass import FreshReasons, LastPass
 from pit_server.services.scheduling.queue import QueueReader, SchedulingInput
+from pit_server.services.sites import placement
 from pit_server.settings import Settings
 from pit_server.wakeups import ESTIMATING, STATUS, job_topic
 
@@ -51,10 +52,11 @@ class Scheduling:
         placed: list[int] = []
         if self.latest.placements:
             placed = plan_commit.commit(self._database, self.latest, self._settings, now=time.time())
+        look_s = placement.advance(self._database, found.at_sites, self._settings, now=time.time())
         # An array that has started elements may have more of them.
         if not self.latest.is_complete or any(map(is_element, placed)):
             return 0.0
-        return _soonest(FULL_PASS_S if self.latest.reasons else None, found.next_due)
+        return _soonest(FULL_PASS_S if self.latest.reasons else look_s, found.next_due, look_s)
 
     def _note_waits(self) -> None:
         """Keep what the jobs that start now have waited for."""
@@ -76,8 +78,10 @@ class Scheduling:
             self._database.wakeups.notify([STATUS, *map(job_topic, changed)])
 
 
-def _soonest(in_s: float | None, due: float | None) -> float | None:
-    """The sooner of a time from now and a time on the clock."""
+def _soonest(in_s: float | None, due: float | None, look_s: float | None) -> float | None:
+    """The soonest of two times from now and a time on the clock."""
+    if in_s is not None and look_s is not None:
+        in_s = min(in_s, look_s)
     if due is None:
         return in_s
     return min(max(0.0, due - time.time()), FULL_PASS_S if in_s is None else in_s)

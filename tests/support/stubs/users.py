@@ -242,6 +242,8 @@ def a_node(name: str = "n0", **fields: Any) -> Json:
         "free_memory_mib": 49152,
         "reason": "",
         "maintenance": "",
+        "host": "",
+        "ends_at": None,
         "jobs": [],
         **fields,
     }

@@ -21,7 +21,7 @@ from pit_protocol.transport.tls import explain
 from pit_protocol.version_check import HEADER, check_protocol
 from pit_worker import settings
 from pit_worker.head.tls import CONNECT_S, open_session
-from pit_worker.settings import SettingError
+from pit_worker.settings import NotNow, SettingError
 
 CODE = "PIT_WORKER_JOIN_CODE"
 TOKEN_FILE = "node.token"  # noqa: S105
@@ -47,7 +47,10 @@ def join(url: str, pin: str | None, config: Path, address: str | None, *, force:
     _prepare(config)  # must fail now if it fails, before the code is used up
     code = _read_code(os.environ)
     certificate = _fetch_pinned(url, pin.lower()) if pin else ""
-    answer = _ask(url, code, certificate)
+    try:
+        answer = ask(url, code, certificate)
+    except NotNow as error:
+        raise SettingError(str(error)) from error  # a person is there to try again
     try:
         _save(config, kept, url, address, certificate)
         _replace(config / TOKEN_FILE, answer["token"] + "\n", 0o600)
@@ -113,12 +116,13 @@ def _fetch_pinned(url: str, pin: str) -> str:
     return certificate + "\n"
 
 
-def _ask(url: str, code: str, certificate: str) -> dict[str, str]:
+def ask(url: str, code: str, certificate: str, host: str = "") -> dict[str, str]:
+    """Use up a join code: node or site, cluster and token; raises SettingError, or NotNow."""
     try:
         with open_session(url, (certificate,) if certificate else ()) as session:
             answer = session.post(
                 f"{url}{API_PREFIX}/node/join",
-                json={},
+                json={"host": host} if host else {},
                 headers={"Authorization": f"Bearer {code}"},
                 timeout=(CONNECT_S, ANSWER_S),
                 allow_redirects=False,
@@ -127,9 +131,7 @@ def _ask(url: str, code: str, certificate: str) -> dict[str, str]:
     except requests.JSONDecodeError:
         content = {}
     except requests.RequestException as error:
-        raise SettingError(
-            f"no answer from {url}: {explain(error)}{_pin_hint(error, certificate)}"
-        ) from error
+        raise NotNow(f"no answer from {url}: {explain(error)}{_pin_hint(error, certificate)}") from error
     if isinstance(content, dict) and content.keys() & {"code", "token"}:
         _check_version(answer)
     if answer.status_code != 201:

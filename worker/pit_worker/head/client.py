@@ -16,6 +16,7 @@ from pit_protocol.messages.beat import (
     Welcome,
     pack_beat,
 )
+from pit_protocol.messages.site import SiteBeat, Wishes
 from pit_protocol.problem import Problem
 from pit_protocol.transport.tls import explain
 from pit_protocol.version_check import HEADER, check_protocol
@@ -66,6 +67,10 @@ class Head:
             headers={"Content-Type": BEAT_TYPE},
         )
 
+    def site_beat(self, beat: SiteBeat) -> Wishes:
+        """The beat of a site's agent."""
+        return self._post(Wishes, "/site/beat", beat.wait_s + ANSWER_S, json=to_json(beat))
+
     def _post(self, kind: type[T], path: str, wait_s: float, headers: Any = None, **body: Any) -> T:
         self.asked_at = since_boot()
         try:
@@ -110,7 +115,7 @@ def _refusal(status: int, content: Any) -> HeadError:
             "`pit add node:NAME` and `pit-worker join --force` bring it back"
         )
     if problem.code == STALE_EPOCH:
-        return Overtaken("another worker has taken over this node")
+        return Overtaken(problem.message)
     if problem.code == UNKNOWN_SESSION:
         return SessionUnknown(problem.message)
     return HeadError(f"the head answered {status}: {problem.message}")

@@ -25,6 +25,7 @@ class Role(StrEnum):
     USER = "user"
     ADMIN = "admin"
     NODE = "node"
+    SITE = "site"  # the agent of a site
     JOIN = "join"  # a machine with a join code
     JOB = "job"  # a running job: it reaches its user's data by WebDAV, and no route here
 
@@ -98,7 +99,9 @@ def _role(found: Caller) -> Role:
         return Role.JOB
     if found.user_id is not None:
         return Role.USER
-    return Role.JOIN if found.joins else Role.NODE
+    if found.joins:
+        return Role.JOIN
+    return Role.NODE if found.site_id is None else Role.SITE
 
 
 def caller() -> Caller:

@@ -26,6 +26,7 @@ WHO = {
     Role.USER: "Needs the token of a user.",
     Role.ADMIN: "Needs the token of an admin.",
     Role.NODE: "Needs the token of a node.",
+    Role.SITE: "Needs the token of a site's agent.",
     Role.JOIN: "Needs a join code.",
 }
 SCHEMAS: dict[str, Json] = {

@@ -15,6 +15,7 @@ from pit_server.db.models.jobs import (
     random_id,
 )
 from pit_server.db.models.nodes import Alias, Node, NodeGroup, Resource, ResourceGroup
+from pit_server.db.models.sites import Site, SiteAllocation
 from pit_server.db.models.users import Group, Membership, Notification, Secret, Token, User
 
 __all__ = [
@@ -40,6 +41,8 @@ __all__ = [
     "ResourceGroup",
     "Sample",
     "Secret",
+    "Site",
+    "SiteAllocation",
     "Token",
     "User",
     "random_id",

@@ -40,6 +40,8 @@ class Node(Base):
     shared_account: Mapped[bool] = mapped_column(default=False)  # set by its admin: users may share `account`
     failures: Mapped[dict[str, Any]] = mapped_column(default=dict)  # jobs that failed there in a row, by user
     trouble: Mapped[str] = mapped_column(default="")  # why it takes no new processes, as its worker reports
+    site_allocation_id: Mapped[int | None] = mapped_column(index=True)  # of a pilot: what it runs in
+    host: Mapped[str] = mapped_column(default="")  # of a pilot: what its site calls the machine
 
 
 class Resource(Base):

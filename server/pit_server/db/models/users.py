@@ -91,17 +91,22 @@ class Notification(Base):
 
 
 class Token(Base):
-    """A bearer token of a user or of a node's worker; only the hash of its secret is stored."""
+    """A bearer token of a user, a node's worker or a site's agent; only the hash of its secret is stored."""
 
     __tablename__ = "token"
     __table_args__ = (
-        CheckConstraint("(user_id IS NULL) <> (node_id IS NULL)", name="token_has_one_owner"),
+        CheckConstraint(
+            "(user_id IS NOT NULL AND node_id IS NULL AND site_id IS NULL) OR "
+            "(user_id IS NULL AND (node_id IS NULL) <> (site_id IS NULL))",
+            name="token_has_one_owner",
+        ),
         Index("token_by_attempt", "attempt_id"),
         {"sqlite_autoincrement": True},
     )
     id: Mapped[int] = mapped_column(primary_key=True)
     user_id: Mapped[int | None] = mapped_column(ForeignKey("user_account.id"))
     node_id: Mapped[int | None] = mapped_column(ForeignKey("node.id"))
+    site_id: Mapped[int | None] = mapped_column(ForeignKey("site.id"))
     secret_sha256: Mapped[str]
     label: Mapped[str] = mapped_column(default="")
     created_at: Mapped[float]

@@ -31,6 +31,7 @@ from pit_server.services.notifications import channels
 from pit_server.services.scheduling.limits import count_gpus
 from pit_server.services.scheduling.nodes import idle_nodes
 from pit_server.services.scheduling.queue import default_needs
+from pit_server.services.sites import site_jobs
 from pit_server.services.snapshots import remote_check
 from pit_server.services.snapshots.origins import Origin
 from pit_server.services.users import access, limits, shares
@@ -99,7 +100,8 @@ def accept_submission(
     options = replace(options, runtime=runtime, priority=priority, notify=notify or None)
     submission = replace(submission, options=options)
     booked = request.with_defaults(default_needs(settings))
-    _check_possible(session, caller.user_id, booked, submission.options, now=now)
+    if not site_jobs.check(session, caller.user_id, booked, submission.options):
+        _check_possible(session, caller.user_id, booked, submission.options, now=now)
     origin.check()
     needed = dependencies.find(session, caller, submission.options.after)
     inherited = None

@@ -19,6 +19,7 @@ from pit_server.db.models import (
     Process,
     Resource,
     ResourceGroup,
+    SiteAllocation,
     User,
 )
 from pit_server.scheduler.kinds import CPU, MEMORY
@@ -83,11 +84,13 @@ def is_in_service(node: Node, now: float) -> bool:
 
 def records(session: Session, caller: Caller, name: str | None = None, *, now: float) -> list[answers.Node]:
     """Nodes as the API shows them; a job that the caller may not see is not named."""
-    query = select(Node).where(Node.removed_at.is_(None)).order_by(Node.name)
+    # A pilot whose allocation still waits is no machine yet.
+    is_there = Node.site_allocation_id.is_(None) | (Node.state != NodeState.NEW)
+    query = select(Node).where(Node.removed_at.is_(None), is_there).order_by(Node.name)
     nodes = session.execute(query.where(Node.name == name) if name else query).scalars().all()
     used, users = used_by_node(session), count_users(session)
     resources, jobs = _resource_records(session, caller), node_jobs.list_all(session, caller)
-    groups = _group_names(session, NodeGroup)
+    groups, ends = _group_names(session, NodeGroup), _allocation_ends(session)
     return [
         answers.Node(
             name=node.name,
@@ -111,9 +114,17 @@ def records(session: Session, caller: Caller, name: str | None = None, *, now: f
             reason=maintenance.reason_of(node, now),
             maintenance=maintenance.render(node, now),
             jobs=jobs.get(node.id, []),
+            host=node.host,
+            ends_at=ends.get(node.site_allocation_id or 0),
         )
         for node in nodes
     ]
+
+
+def _allocation_ends(session: Session) -> dict[int, float]:
+    """When the allocations of pilots end by their time limits."""
+    query = select(SiteAllocation.id, SiteAllocation.ends_at).where(SiteAllocation.state != "ended")
+    return {row.id: row.ends_at for row in session.execute(query) if row.ends_at}
 
 
 def _account(node: Node) -> str:

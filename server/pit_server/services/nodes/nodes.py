@@ -9,11 +9,11 @@ from sqlalchemy.orm import Session
 from pit_protocol.problem import Problem
 from pit_protocol.states import NodeState
 from pit_server.db.database import notify_after_commit
-from pit_server.db.models import IS_LIVE, Group, Node, NodeGroup, Process, Resource, ResourceGroup
+from pit_server.db.models import IS_LIVE, Group, Node, NodeGroup, Process, Resource, ResourceGroup, Site
 from pit_server.services import names
 from pit_server.services.jobs.processes import lost_processes
 from pit_server.services.nodes import maintenance
-from pit_server.services.nodes.properties import LABEL
+from pit_server.services.nodes.properties import LABEL, check_address
 from pit_server.services.properties import Property
 from pit_server.services.users import tokens
 from pit_server.wakeups import SCHEDULER, STATUS, job_topic
@@ -26,6 +26,8 @@ _FORCE = "`pit remove node:{} --lost` marks them lost, and stops them should it 
 def add(session: Session, name: str, *, now: float) -> Node:
     """Add a node; a removed one is added again as new."""
     names.check_name("node", name)
+    if session.execute(select(Site.id).where(Site.name == name, Site.removed_at.is_(None))).first():
+        raise Problem("exists", f"there is a site {name} already", "give the node another name", status=409)
     node = session.execute(select(Node).where(Node.name == name).with_for_update()).scalar_one_or_none()
     if node is not None and node.removed_at is None:
         raise names.exists("node", name)
@@ -62,6 +64,12 @@ def join(session: Session, node_id: int, code_id: int, *, now: float) -> tuple[s
     tokens.revoke_all(session, node_id=node_id)
     _, text = tokens.issue(session, node_id=node_id, now=now, expires_at=None, label="worker")
     return node.name, text
+
+
+def note_host(session: Session, node_id: int, host: str) -> None:
+    """Store what its site calls the machine of a pilot."""
+    check_address("host", host)
+    session.execute(update(Node).where(Node.id == node_id).values(host=host))
 
 
 def set_properties(
@@ -109,7 +117,7 @@ def remove(session: Session, node: Node, *, now: float) -> None:
         way_out += f"; if the node will never come back, {_FORCE.format(node.name)}"
     _check_empty(session, node, way_out)
     tokens.revoke_all(session, node_id=node.id)
-    _mark_removed(session, node, now=now)
+    mark_removed(session, node, now=now)
 
 
 def give_up(session: Session, name: str, *, now: float, actor: str) -> list[int]:
@@ -127,7 +135,7 @@ def give_up(session: Session, name: str, *, now: float, actor: str) -> list[int]
     if node.state == NodeState.ONLINE:
         raise _is_online(node)
     tokens.revoke_all(session, node_id=node.id, only_codes=bool(numbers))
-    _mark_removed(session, node, now=now)
+    mark_removed(session, node, now=now)
     return numbers
 
 
@@ -140,7 +148,8 @@ def _is_online(node: Node) -> Problem:
     )
 
 
-def _mark_removed(session: Session, node: Node, *, now: float) -> None:
+def mark_removed(session: Session, node: Node, *, now: float) -> None:
+    """Remove a node on which nothing runs any more; its row stays."""
     session.execute(delete(NodeGroup).where(NodeGroup.node_id == node.id))
     resources = select(Resource.id).where(Resource.node_id == node.id)
     session.execute(delete(ResourceGroup).where(ResourceGroup.resource_id.in_(resources)))

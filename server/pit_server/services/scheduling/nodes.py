@@ -58,6 +58,18 @@ def idle_nodes(session: Session, *, now: float) -> list[NodeView]:
     ]
 
 
+def pilot_nodes(session: Session, allocation_id: int, *, now: float) -> list[NodeView]:
+    """The pilots of an allocation that take processes; nothing else runs on them."""
+    users = capacity.count_users(session)
+    query = select(Node).where(Node.site_allocation_id == allocation_id).order_by(Node.id)
+    found = [node for node in session.execute(query).scalars() if capacity.is_open(node, users, now)]
+    units = _units(session, with_trouble=False)
+    return [
+        _view(node, now, units={kind: tuple(present) for kind, present in units.get(node.id, {}).items()})
+        for node in found
+    ]
+
+
 def _view(
     node: Node,
     now: float,
@@ -88,7 +100,9 @@ def _view(
 
 
 def _list_nodes(session: Session) -> list[Node]:
-    query = select(Node).where(Node.removed_at.is_(None)).order_by(Node.name)
+    """All but pilots, on which only the job of their allocation runs."""
+    own = Node.site_allocation_id.is_(None)
+    query = select(Node).where(Node.removed_at.is_(None), own).order_by(Node.name)
     return remembered(session, "nodes", (Node,), lambda reader: list(reader.execute(query).scalars()))
 
 

@@ -31,6 +31,8 @@ from pit_server.services.scheduling.fair_share import FairShare
 from pit_server.services.scheduling.holds import Hold
 from pit_server.services.scheduling.nodes import free_nodes, idle_nodes
 from pit_server.services.scheduling.run_times import RunTimes
+from pit_server.services.sites import site_jobs
+from pit_server.services.sites.site_jobs import SiteJob
 from pit_server.services.users.access import resource_access
 from pit_server.services.users.limits import find_accounts
 from pit_server.settings import Settings
@@ -50,6 +52,7 @@ def _lowest(text: str) -> str:
 class SchedulingInput:
     given: Given
     held: Mapping[int, Hold]  # jobs that wait, but not for nodes
+    at_sites: Sequence[SiteJob] = ()  # that sites may run
 
     @property
     def next_due(self) -> float | None:
@@ -91,6 +94,11 @@ class QueueReader:
         limited, allowed = limits.find(session, find_accounts(session, self._settings), rows, _parse, now=now)
         held |= limited
         rows = [row for row in rows if row.id not in limited]
+        elsewhere = site_jobs.find(session, rows, _parse, now=now)
+        held |= {number: Hold(reason) for number, reason in elsewhere.reasons.items()}
+        rows = [row for row in rows if row.id not in elsewhere.reasons]
+        if not rows:
+            return SchedulingInput(Given({}, (), now=now), held, elsewhere.jobs)
         idle, free = idle_nodes(session, now=now), free_nodes(session, self.run_times, now=now)
         numbers = arrays.expand(session, rows, sum(view.slots for view in free))
         allowed = arrays.spread(allowed, numbers)
@@ -103,7 +111,7 @@ class QueueReader:
             self._settings.reservations,
             allowed,
         )
-        return SchedulingInput(given, held)
+        return SchedulingInput(given, held, elsewhere.jobs)
 
     def _queue(
         self,

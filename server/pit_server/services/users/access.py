@@ -57,7 +57,8 @@ class ResourceAccess:
             for member, group_id in session.execute(select(Membership.user_id, Membership.group_id)):
                 self._memberships[member].add(group_id)
         self._known: dict[tuple[frozenset[int], str], Access] = {}
-        query = select(Node.id, Node.runtime).where(Node.removed_at.is_(None))
+        own = Node.site_allocation_id.is_(None)  # not a pilot
+        query = select(Node.id, Node.runtime).where(Node.removed_at.is_(None), own)
         self._runtimes: dict[int, str] = {row.id: row.runtime for row in session.execute(query)}
 
     def has_runtime(self, runtime: str) -> bool:

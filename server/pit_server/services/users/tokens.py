@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from pit_protocol.answers import users as answers
 from pit_protocol.problem import Problem
 from pit_server.db.database import AnyRow, notify_after_commit
-from pit_server.db.models import IS_LIVE, Node, Process, Token, User
+from pit_server.db.models import IS_LIVE, Node, Process, Site, Token, User
 from pit_server.services import names
 from pit_server.services.users import permissions
 from pit_server.services.users.permissions import Action, Relation
@@ -27,7 +27,7 @@ ALL = "*"
 
 @dataclass(frozen=True)
 class Caller:
-    """Who sent a request: a user, a job, the worker of a node, or a machine that joins."""
+    """Who sent a request: a user, a job, the worker of a node, the agent of a site, or one that joins."""
 
     user_id: int | None
     node_id: int | None
@@ -38,10 +38,13 @@ class Caller:
     joins: bool = False
     attempt_id: int | None = None  # of a job's own token: gives its user's data while the attempt runs
     expires_at: float | None = None
+    site_id: int | None = None
 
     @property
     def actor(self) -> str:
         """The caller's name in the audit."""
+        if self.site_id is not None:
+            return f"site:{self.name}"
         return self.name if self.node_id is None else f"node:{self.name}"
 
     @property
@@ -55,17 +58,19 @@ def issue(
     *,
     user_id: int | None = None,
     node_id: int | None = None,
+    site_id: int | None = None,
     now: float,
     expires_at: float | None,
     label: str = "",
     joins: bool = False,
     attempt_id: int | None = None,
 ) -> tuple[int, str]:
-    """Create a token for a user or a node; returns its id and its text, which is not stored."""
+    """Create a token for a user, a node or a site; returns its id and its text, which is not stored."""
     secret = secrets.token_urlsafe(32)
     token = Token(
         user_id=user_id,
         node_id=node_id,
+        site_id=site_id,
         secret_sha256=_digest(secret),
         label=label,
         created_at=now,
@@ -83,6 +88,7 @@ _CALLER = (
         Token.id,
         Token.user_id,
         Token.node_id,
+        Token.site_id,
         Token.secret_sha256,
         Token.expires_at,
         Token.last_used_at,
@@ -93,9 +99,11 @@ _CALLER = (
         User.is_admin,
         User.is_active,
         Node.name.label("node"),
+        Site.name.label("site"),
     )
     .outerjoin(User, User.id == Token.user_id)
     .outerjoin(Node, Node.id == Token.node_id)
+    .outerjoin(Site, Site.id == Token.site_id)
 )
 
 
@@ -112,7 +120,9 @@ def find_caller(session: Session, text: str, *, now: float) -> tuple[Caller, boo
     if row.user_id is not None and not row.is_active:
         raise inactive(row.name)
     stale = row.last_used_at is None or now - row.last_used_at > NOTE_USE_AFTER_S
-    if row.user_id is None:
+    if row.site_id is not None:
+        found = Caller(None, None, row.site, token_id=row.id, joins=row.joins, site_id=row.site_id)
+    elif row.user_id is None:
         found = Caller(None, row.node_id, row.node, token_id=row.id, joins=row.joins)
     else:
         found = Caller(row.user_id, None, row.name, row.full_name, row.is_admin, row.id)
@@ -190,10 +200,17 @@ def use_up(session: Session, token_id: int) -> None:
 
 
 def revoke_all(
-    session: Session, *, user_id: int | None = None, node_id: int | None = None, only_codes: bool = False
+    session: Session,
+    *,
+    user_id: int | None = None,
+    node_id: int | None = None,
+    site_id: int | None = None,
+    only_codes: bool = False,
 ) -> None:
-    """Revoke all tokens of a user or a node; with `only_codes`, only join codes."""
+    """Revoke all tokens of a user, a node or a site; with `only_codes`, only join codes."""
     owner = Token.user_id == user_id if user_id is not None else Token.node_id == node_id
+    if site_id is not None:
+        owner = Token.site_id == site_id
     session.execute(delete(Token).where(owner & Token.joins if only_codes else owner))
     notify_after_commit(session, ACCESS)
 

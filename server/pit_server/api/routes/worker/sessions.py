@@ -6,7 +6,7 @@ from flask import Blueprint, request
 from msgspec.structs import replace
 
 from pit_protocol.answers.nodes import Joined
-from pit_protocol.messages.beat import MAX_BEAT, Hello, OrderAction, Orders, Welcome, unpack_beat
+from pit_protocol.messages.beat import MAX_BEAT, Hello, JoinRequest, OrderAction, Orders, Welcome, unpack_beat
 from pit_protocol.problem import Problem
 from pit_server import metrics
 from pit_server.api.http.audited import audited
@@ -15,6 +15,7 @@ from pit_server.api.http.description import describe
 from pit_server.api.http.guard import Role, allow, caller
 from pit_server.background.node_watch import find_pace
 from pit_server.services.nodes import beats, nodes, orders, worker_session
+from pit_server.services.sites import sites
 from pit_server.traffic import Traffic
 from pit_server.wakeups import node_topic
 
@@ -23,10 +24,16 @@ blueprint = Blueprint("worker", __name__, url_prefix="/node")
 
 @blueprint.post("/join")
 @allow(Role.JOIN)
-@describe(status=(201,))
+@describe(body=JoinRequest, status=(201,))
 def join() -> tuple[Joined, int]:
-    """Make the machine the node of a join code."""
+    """Make the machine the node of a join code, or its agent the one of a site."""
+    given = message(JoinRequest)
+    if (site_id := caller().site_id) is not None:
+        with audited("join", f"site:{caller().name}") as session:
+            name, token = sites.join(session, site_id, caller().token_id, now=time.time())
+        return Joined(name, head().cluster, token), 201
     with audited("join", f"node:{caller().name}") as session:
+        nodes.note_host(session, _node_id(), given.host)
         name, token = nodes.join(session, _node_id(), caller().token_id, now=time.time())
     return Joined(name, head().cluster, token), 201
 

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from pit_protocol.arrays.numbers import job_name
 from pit_protocol.states import JOB_MOVES, JobEvent, ProcessEvent, ProcessState
 from pit_server.db import sequences
-from pit_server.db.database import Database, change_orders, insert_all, note_event
+from pit_server.db.database import AnyRow, Database, change_orders, insert_all, note_event
 from pit_server.db.models import Allocation, Attempt, Node, Process, random_id
 from pit_server.scheduler.kinds import CPU, MEMORY, PORT
 from pit_server.scheduler.passes import JobPlacement
@@ -57,7 +57,7 @@ def _commit(
             node.id: node for node in session.execute(select(Node)).scalars() if is_open(node, users, now)
         }
         chosen = [job for job in placements if all(process.node_id in online for process in job.processes)]
-        ports = _take_ports(session, chosen)
+        ports = _take_ports(session, chosen, online)
         started = _start(session, [job for job in chosen if job.number in ports], online, now=now)
         placed = [job for job in chosen if job.number in started]
         if placed:
@@ -200,21 +200,31 @@ def _port_unit(port: int) -> str:
     return f"port/{port}"
 
 
-def _take_ports(session: Session, placements: Sequence[JobPlacement]) -> dict[int, int]:
-    """Each job's master port; no port is used twice on one node. A job for which there is none has none."""
-    query = select(Allocation.node_id, Allocation.unit).where(
-        Allocation.kind == PORT, Allocation.released_at.is_(None)
+def _take_ports(
+    session: Session, placements: Sequence[JobPlacement], online: Mapping[int, Node]
+) -> dict[int, int]:
+    """Each job's master port; none is used twice on one machine. A job for which there is none has none."""
+    query = (
+        select(Allocation.node_id, Node.address, Node.site_allocation_id, Allocation.unit)
+        .join(Node, Node.id == Allocation.node_id)
+        .where(Allocation.kind == PORT, Allocation.released_at.is_(None))
     )
-    taken = {(row.node_id, row.unit) for row in session.execute(query)}
+    taken = {(_machine(row, row.node_id), row.unit) for row in session.execute(query)}
     found = {}
     for job in placements:
         node_id = job.processes[0].node_id
+        machine = _machine(online[node_id], node_id)
         # Round robin by job number, so that a port in TIME_WAIT is not reused at once.
         ports = (FIRST_PORT + (job.number + step) % PORTS for step in range(PORTS))
-        port = next((port for port in ports if (node_id, _port_unit(port)) not in taken), None)
+        port = next((port for port in ports if (machine, _port_unit(port)) not in taken), None)
         if port is None:
             log.info("job %s was not placed: all ports of its node are in use", job_name(job.number))
             continue
-        taken.add((node_id, _port_unit(port)))
+        taken.add((machine, _port_unit(port)))
         found[job.number] = port
     return found
+
+
+def _machine(node: Node | AnyRow, node_id: int) -> int | str:
+    """What ports are unique on: pilots of several allocations may run on one machine."""
+    return node_id if node.site_allocation_id is None else str(node.address)

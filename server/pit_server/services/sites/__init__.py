@@ -1,0 +1,1 @@
+"""Sites: clusters of others that give allocations, in which pilots run jobs."""
