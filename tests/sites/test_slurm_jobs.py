@@ -39,6 +39,8 @@ def test_a_stopped_job_ends_and_its_allocation_too(hpc: SiteCluster) -> None:
     (pilot,) = (node for name, node in nodes.items() if name.startswith("hpc/"))
     assert (pilot["state"], pilot["cores"]) == ("online", 1)
     assert pilot["host"] in ("n1", "n2") and pilot["ends_at"]
+    assert "online" in hpc.ok("show", "sites")
+    assert f"running for job {number}: 1 core for 1h" in hpc.ok("show", "site:hpc")
     hpc.ok("stop", str(number))
     assert hpc.await_end(number)["outcome"] == "stopped"
     hpc.await_idle()

@@ -14,7 +14,7 @@ from typing import Any
 from pit_protocol.transport import rclone
 from pit_protocol.wire import to_json
 from pit_worker import settings, testing
-from pit_worker.admin import doctor, install, join
+from pit_worker.admin import background, doctor, install, join
 from pit_worker.admin.doctor_docker import check_engine, check_firewall
 from pit_worker.daemon import CRASH, Worker
 from pit_worker.head import tls
@@ -88,7 +88,11 @@ def _install(given: argparse.Namespace) -> int:
     if given.print:
         sys.stdout.write(install.render_unit(_config(given)))
         return 0
-    file = install.install(_config(given))
+    if given.background:
+        log_file = background.start(_config(given), settings.load({"config": str(_config(given))}))
+        _say(f"the worker runs in the background until this machine restarts; its log is {log_file}")
+        return 0
+    file = install.install(_config(given), for_user=given.user)
     _say(f"{file} is installed, and the worker has been started; `journalctl -u pit-worker` shows its log")
     chosen = settings.load({"config": str(_config(given))})
     _say(accounts.describe(chosen))
@@ -177,6 +181,10 @@ def _add_install(commands: Any) -> None:
     command = _add(commands, "install", _install, "install the worker as a systemd service",
                  "example: pit-worker install --print > pit-worker.service")  # fmt: skip
     command.add_argument("--print", action="store_true", help="print the unit and change nothing")
+    command.add_argument("--user", action="store_true", help="as a service of your own account, without root")
+    command.add_argument(
+        "--background", action="store_true", help="no service: run it until the machine restarts"
+    )
 
 
 def _add_doctor(commands: Any) -> None:

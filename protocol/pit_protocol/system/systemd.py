@@ -69,6 +69,26 @@ def install(service: Service, text: str) -> Path:
     return file
 
 
+def install_for_user(service: Service, text: str, units: Path) -> Path:
+    """The same as a service of this account, which runs also while the account is not logged in."""
+    if not BOOTED.is_dir() or not shutil.which("systemctl"):
+        raise _problem("this machine does not run systemd")
+    # Only root may choose another account or protect itself from the kernel's memory killer.
+    lines = [line for line in text.splitlines(True) if not line.startswith(("User=", "OOMScoreAdjust="))]
+    file = units / service.unit
+    try:
+        units.mkdir(parents=True, exist_ok=True)
+        write_atomic(file, "".join(lines).replace("multi-user.target", "default.target"), mode=0o644)
+    except OSError as error:
+        raise _problem(f"{file} cannot be written: {error.strerror}") from error
+    for words in (["daemon-reload"], ["enable", service.unit], ["restart", service.unit]):
+        _systemctl(["--user", *words])
+    if linger := shutil.which("loginctl"):
+        # Not all sites allow it; then the worker ends with the last login.
+        subprocess.run([linger, "enable-linger"], capture_output=True, timeout=SYSTEMCTL_S, check=False)
+    return file
+
+
 def _systemctl(words: list[str]) -> None:
     try:
         done = subprocess.run(

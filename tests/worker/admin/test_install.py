@@ -54,6 +54,23 @@ def test_the_unit_is_written_and_started(systemd: Path, config: Path):
     ]  # fmt: skip
 
 
+def test_without_root_it_can_be_a_service_of_the_account(
+    systemd: Path, config: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(systemd / "home"))
+    (systemd / "bin/loginctl").symlink_to("systemctl")
+    assert main(["install", "--user", "--config", str(config)]) == 0
+    lines = (systemd / "home/systemd/user/pit-worker.service").read_text().splitlines()
+    assert f"ExecStart={sys.executable} -m pit_worker run --config {config}" in lines
+    assert "WantedBy=default.target" in lines
+    assert not [line for line in lines if line.startswith(("User=", "OOMScoreAdjust="))]
+    assert (systemd / "told").read_text().splitlines() == [
+        "--user daemon-reload", "--user enable pit-worker.service", "--user restart pit-worker.service",
+        "enable-linger",
+    ]  # fmt: skip
+
+
 def test_it_says_as_whom_jobs_run_and_objects_to_one_account_for_all(
     systemd: Path, config: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -31,7 +31,8 @@ from pit_worker.sites.base import SiteBackend, SiteError, SiteRefusal
 from pit_worker.sites.pilot_settings import FILE_NAME, PilotSettings
 from pit_worker.sites.slurm import OUTPUT
 
-ACTIVE_S = 1.0  # between two looks at the site while it has allocations of ours
+ACTIVE_S = 1.0  # between two looks at the site while allocations of ours run
+PENDING_S = 4.0  # the same while they only wait: pilots tell themselves that theirs has begun
 TROUBLE_S = 5.0  # the same while it does not answer
 
 log = logging.getLogger(__name__)
@@ -101,8 +102,10 @@ class Agent:
     def _wait_s(self, seen: list[SeenAllocation] | None) -> float:
         if seen is None or self._refusals or self._wishes is None:
             return 0.0
-        is_active = any(each.state is not AllocationState.ENDED for each in seen)
-        return ACTIVE_S if is_active or self._trouble else self._wishes.hold_s
+        states = {each.state for each in seen}
+        if AllocationState.RUNNING in states or self._trouble:
+            return ACTIVE_S
+        return PENDING_S if AllocationState.PENDING in states else self._wishes.hold_s
 
     def _look(self) -> list[SeenAllocation] | None:
         """The allocations of this cluster; None if the site does not say."""

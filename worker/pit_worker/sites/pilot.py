@@ -25,6 +25,7 @@ from pit_worker.link.beat import OutgoingBeat
 from pit_worker.settings import NotNow, RunAs, SettingError, Settings
 from pit_worker.sites.allocation import Allocation
 from pit_worker.sites.pilot_settings import PilotSettings
+from pit_worker.spool.attempt_dir import ATTEMPTS
 from pit_worker.spool.spool import Spool
 from pit_worker.timing import Timing
 
@@ -34,6 +35,7 @@ IDLE_S = 2.0  # without a process after the last one
 NO_HEAD_S = 600.0  # without an answer of the head
 EARLY_S = 65.0  # Slurm may give notice so much earlier than asked
 LOOK_S = 0.25
+SPOOL = "spool"
 NOTICE_S = 1.0  # a site signals processes and pilot one by one: which came first says nothing
 
 log = logging.getLogger(__name__)
@@ -47,7 +49,10 @@ def run(folder: Path, chosen: PilotSettings, environ: Mapping[str, str] = os.env
         settings = _join(chosen, allocation, place)
         code = Pilot(settings, chosen, allocation).run()
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        (place / join.TOKEN_FILE).unlink(missing_ok=True)
+        # Data that could not be delivered stays, as its job's reason says.
+        if not any((place / SPOOL / ATTEMPTS).glob("*")):
+            shutil.rmtree(place, ignore_errors=True)
     return code
 
 
@@ -65,7 +70,7 @@ def _join(chosen: PilotSettings, allocation: Allocation, place: Path) -> Setting
     return Settings(
         url=chosen.url,
         token_file=token_file,
-        spool=place / "spool",
+        spool=place / SPOOL,
         address=join.own_address(),
         ca_file=str(ca_file) if chosen.certificate else "",
         search_path=chosen.search_path,

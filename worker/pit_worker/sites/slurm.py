@@ -103,7 +103,7 @@ def read_row(row: Sequence[str]) -> SeenAllocation:
         state=state,
         word=word,
         reason=said,
-        starts_at=_moment(start) if is_pending else None,
+        starts_at=_to_minute(_moment(start)) if is_pending else None,
         ends_at=None if is_pending else _moment(end),
         hosts="" if is_pending else hosts,
     )
@@ -141,6 +141,11 @@ def _run(command: list[str], text: str = "") -> str:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
         raise SiteError("; ".join(lines[-2:]) or f"{command[0]} ended with exit code {done.returncode}")
     return done.stdout
+
+
+def _to_minute(at: float | None) -> float | None:
+    """Slurm estimates anew all the time; smaller changes are no news."""
+    return None if at is None else ceil(at / 60) * 60.0
 
 
 def _moment(text: str) -> float | None:

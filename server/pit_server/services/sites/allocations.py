@@ -38,6 +38,15 @@ def list_pilots(session: Session, allocation_id: int) -> Sequence[Node]:
     return session.execute(query.order_by(Node.id)).scalars().all()
 
 
+def list_begun(session: Session) -> set[int]:
+    """Allocations that run: the site says so, or a pilot is there already."""
+    running = select(SiteAllocation.id).where(SiteAllocation.state == AllocationState.RUNNING)
+    joined = select(Node.site_allocation_id).where(
+        Node.site_allocation_id.is_not(None), Node.state == NodeState.ONLINE
+    )
+    return {found for query in (running, joined) for found in session.execute(query).scalars() if found}
+
+
 def ask(
     session: Session,
     site: Site,

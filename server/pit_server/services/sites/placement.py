@@ -37,6 +37,7 @@ def advance(database: Database, jobs: Sequence[SiteJob], settings: Settings, *, 
         if not live and not jobs:
             return None
         needed = {(job.number, job.attempt): job for job in jobs}
+        begun = allocations.list_begun(session)
         idle = [
             each for each in live if (each.job_id, each.attempt) not in needed and _is_idle(session, each)
         ]
@@ -49,9 +50,9 @@ def advance(database: Database, jobs: Sequence[SiteJob], settings: Settings, *, 
         found = mine.get((job.number, job.attempt)) or _reuse(database, job, kept, now=now)
         if found is None:
             _ask(database, job, now=now)
-        elif found.state == AllocationState.RUNNING and found.is_wanted:
+        elif found.is_wanted and found.number and found.id in begun:
             _start(database, job, found, settings, now=now)
-    is_urgent = idle or any(each.running_at is not None and each.joined_at is None for each in live)
+    is_urgent = idle or any(each.id in begun and each.joined_at is None for each in live)
     return LOOK_S if is_urgent else FULL_PASS_S
 
 
