@@ -94,36 +94,25 @@ def test_of_many_supervisors_one_runs_the_command(spool: Spool, tmp_path: Path):
     loop.close()
 
 
-def test_a_fork_server_that_was_killed_is_replaced(spool: Spool, tmp_path: Path):
+def test_a_fork_server_that_was_killed_is_replaced(tmp_path: Path):
     loop = Loop()
     server = ForkServer(loop)
     outcomes: list[tuple[int, int] | OSError] = []
+    launch = Launch(directory=str(tmp_path), script="", environment={}, variables={}, keep=0)
 
-    def take(outcome: tuple[int, int] | OSError) -> None:
-        outcomes.append(outcome)
-        loop.leave(0)
+    def start() -> tuple[int, int] | OSError:
+        expected = len(outcomes) + 1
+        server.launch(launch, None, outcomes.append)
+        while len(outcomes) < expected:
+            loop._turn()
+        return outcomes[-1]
 
-    def launch() -> None:
-        (tmp_path / "none").mkdir(exist_ok=True)
-        server.launch(
-            Launch(directory=str(tmp_path / "none"), script="", environment={}, variables={}, keep=0),
-            None,
-            take,
-        )
-
-    launch()
-    loop.run()
+    first = start()
     assert server._program
     server._program.kill()
     server._program.wait()
-    launch()
-    loop._exit_code = None
-    loop.run()
-    launch()
-    loop._exit_code = None
-    loop.run()
-    first, second, third = outcomes
-    assert isinstance(first, tuple) and isinstance(second, OSError) and isinstance(third, tuple)
+    lost, third = start(), start()
+    assert isinstance(first, tuple) and isinstance(lost, OSError) and isinstance(third, tuple)
     os.close(first[1])
     os.close(third[1])
     server.close()
