@@ -107,7 +107,11 @@ class Browser:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     place = tmp_path_factory.mktemp("browser")
     cluster = Cluster(place, Project(place))
-    cluster.env |= {"PIT_HEAD_REGISTRATION": "approve", "PIT_HEAD_BCRYPT_COST": "4"}
+    cluster.env |= {
+        "PIT_HEAD_REGISTRATION": "approve",
+        "PIT_HEAD_BCRYPT_COST": "4",
+        "PIT_HEAD_GIT_PROTOCOLS": "file",
+    }
     with running(cluster):
         change(cluster, "PATCH", "/users/me", {"set": {"password": PASSWORD}})
         (node,) = cluster.get("/nodes")["nodes"]

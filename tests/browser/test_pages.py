@@ -36,6 +36,17 @@ def test_a_job_is_submitted_watched_and_stopped(browser: Browser, cluster: Clust
     assert "by " in browser.text("#story")
 
 
+def test_a_branch_of_a_repository_runs(browser: Browser, cluster: Cluster) -> None:
+    browser.open("/run")
+    browser.type("#remote", f"file://{cluster.project.path.parent / 'origin.git'}")
+    browser.type("#ref", "main")
+    browser.type("#title", "from a branch")
+    browser.click("#run button.main")
+    browser.sees("from a branch", "h1")
+    browser.sees("committed", "#log")
+    browser.sees("succeeded", ".pill")
+
+
 def test_a_log_is_found_in_followed_and_never_run(browser: Browser, cluster: Cluster) -> None:
     shown = r"\033]0;taken\007\033[31mred\033[0m <b>bold</b> \033[2J50%%\r100%% \u202e done"
     number = cluster.run(f"seq 3000; head -c 200000 /dev/zero | tr '\\0' x; printf '\\n{shown}\\n'")
@@ -101,10 +112,11 @@ def test_an_admin_drains_a_node(browser: Browser, cluster: Cluster) -> None:
 
 
 def test_a_session_that_ends_in_mid_form_loses_nothing(browser: Browser, cluster: Cluster) -> None:
-    cluster.run("true")
+    job = cluster.run("true")
     browser.open("/run")
     browser.sees("could start now", "#check")
     browser.type("#title", "typed before")
+    browser.find(f"#code option[value='{job}']").click()
     for token in cluster.get("/tokens")["tokens"]:
         if token["label"] == "web page":
             change(cluster, "DELETE", f"/tokens/{token['id']}")

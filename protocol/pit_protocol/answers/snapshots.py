@@ -1,6 +1,6 @@
 """What the head answers before a snapshot is sent; an older client ignores fields that it does not know."""
 
-from pit_protocol.messages.submission import MissingObjects
+from pit_protocol.messages.submission import MissingObjects, Snapshot
 from pit_protocol.wire import Answer
 
 
@@ -14,3 +14,7 @@ class OfferAnswer(Answer, frozen=True):
 
 class MissingAnswer(MissingObjects, frozen=True, forbid_unknown_fields=False):
     """Which of the objects and LFS files that a client named are not on the head."""
+
+
+class RemoteSnapshot(Snapshot, frozen=True, forbid_unknown_fields=False):
+    """What a ref of a remote names, ready to be submitted."""

@@ -57,6 +57,13 @@ class Offer(Message, frozen=True):
     base: str | None = None  # newest commit in `history` that the remote is known to have
 
 
+class RemoteRef(Message, frozen=True):
+    """A branch, tag or commit to run without a project at hand."""
+
+    remote: str
+    ref: str = ""  # empty: the default branch
+
+
 class LfsFile(Message, frozen=True):
     """A file that Git LFS stores elsewhere, as described by its pointer."""
 

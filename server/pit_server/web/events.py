@@ -1,7 +1,10 @@
 """Server-sent events: the page learns that something has changed, and loads it."""
 
+import random
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from flask import Blueprint, Response, g, request, stream_with_context
 
@@ -17,7 +20,37 @@ from pit_server.web.rendering import HEADERS
 blueprint = Blueprint("web_events", __name__)
 MAX_S = 600.0  # then the browser opens another one
 BEAT_S = 5.0  # how soon it is noticed that a client is gone, or a token revoked
-PAUSE_S = 1.0  # between two events, however much changes
+PAUSE_S = 1.0  # between two events of a stream, however much changes
+LOADS_PER_S = 10.0  # of all open pages together: each event makes a page load itself again
+
+
+class _OpenStreams:
+    """Counts open streams, and spreads what they tell over time so that pages do not load all at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = 0
+
+    @contextmanager
+    def one_more(self) -> Iterator[None]:
+        with self._lock:
+            self._count += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._count -= 1
+
+    def delay_s(self) -> float:
+        """For how long to keep a change back; nothing if there is one page alone."""
+        return random.uniform(0.0, (self._count - 1) / LOADS_PER_S)  # noqa: S311 - no secret
+
+    def pause_s(self) -> float:
+        """How long to be quiet after an event."""
+        return max(PAUSE_S, self._count / LOADS_PER_S)
+
+
+_streams = _OpenStreams()
 
 
 @blueprint.get("/events")
@@ -37,7 +70,7 @@ def show() -> Response:
 
 def _stream(topic: str, until: float) -> Iterator[bytes]:
     wakeups = head().wakeups
-    with wakeups.subscribe(topic) as waiter:
+    with _streams.one_more(), wakeups.subscribe(topic) as waiter:
         yield b"retry: 1000\nevent: open\ndata: %d\n\n" % wakeups.revision
         while time.monotonic() < until:
             is_news = waiter.wait(min(BEAT_S, max(until - time.monotonic(), 0.0)))
@@ -50,8 +83,15 @@ def _stream(topic: str, until: float) -> Iterator[bytes]:
             except (Problem, cancellation.Cancelled):
                 return
             cancellation.renew()
-            yield b"event: change\ndata: %d\n\n" % wakeups.revision if is_news else b": beat\n\n"
-            if is_news:
-                # What changes meanwhile sets the waiter, and is told with the next event.
-                time.sleep(min(PAUSE_S, max(until - time.monotonic(), 0.0)))
+            if not is_news:
+                yield b": beat\n\n"
+                continue
+            # What changes meanwhile sets the waiter, and is told with the next event.
+            _sleep(_streams.delay_s(), until)
+            yield b"event: change\ndata: %d\n\n" % wakeups.revision
+            _sleep(_streams.pause_s(), until)
         yield b"event: end\ndata: \n\n"  # without it, the page says that the head is gone
+
+
+def _sleep(seconds: float, until: float) -> None:
+    time.sleep(min(seconds, max(until - time.monotonic(), 0.0)))

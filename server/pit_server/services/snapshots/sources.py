@@ -70,6 +70,10 @@ class Sources:
             store.mark(trees=trees, commits=commits)
         return store
 
+    def fetch_commit(self, user_id: int, place: Remote, commit: str, credential: Credential | None) -> None:
+        """Make a commit of a remote available in the user's store, or raise a Problem."""
+        self._fetch_base(self.store(user_id), place, commit, credential)
+
     def _fetch_base(
         self, store: Repository, place: Remote | None, base: str, credential: Credential | None
     ) -> None:

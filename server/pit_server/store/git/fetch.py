@@ -21,6 +21,20 @@ def answers(repository: Repository, remote: Remote, access: Access, timeout_s: f
     return True
 
 
+def find_ref(
+    repository: Repository, remote: Remote, name: str, access: Access, timeout_s: float
+) -> str | None:
+    """The commit of a branch or tag, or of the default branch; None if there is none."""
+    wanted = [f"refs/heads/{name}", f"refs/tags/{name}^{{}}", f"refs/tags/{name}"] if name else ["HEAD"]
+    git = replace(repository.git, access=access, timeout_s=timeout_s)
+    try:
+        lines = git.run("ls-remote", "--quiet", "--", remote.text, *wanted).splitlines()
+    except GitFailed as error:
+        raise unreachable(remote, error) from error
+    found = {ref: commit for commit, _, ref in (line.partition("\t") for line in lines)}
+    return next((found[ref] for ref in wanted if ref in found), None)
+
+
 def fetch(repository: Repository, remote: Remote, commit: str, access: Access) -> None:
     """Fetch the commit with its whole tree, or raise a Problem; the caller holds the lock."""
     if repository.marked(commits=[commit]):

@@ -1,4 +1,4 @@
-"""Run: a new job from the code of an earlier one, with a request that is explained while it is typed."""
+"""Run: a new job from a repository or an earlier job, with a request that is explained while it is typed."""
 
 import time
 

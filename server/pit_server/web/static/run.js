@@ -43,11 +43,27 @@
 
   function showCommand() {
     const quote = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`);
-    const text = `pit rerun ${form.code.selectedOptions[0].text.split(" ")[0]} --request ${quote(form.request.value)}`
-      + (form.title.value ? ` --title ${quote(form.title.value)}` : "") + (form.time.value ? ` --time ${quote(form.time.value)}` : "");
+    const number = form.code.value && form.code.selectedOptions[0].text.split(" ")[2];
+    const title = quote(form.title.value || "title"), request = quote(form.request.value);
+    const text = (number ? `pit rerun ${number} --title ${title} --request ${request}` : `pit run ${title} ${request}`)
+      + (!number && form.command.value ? ` -d ${quote(form.command.value)}` : "")
+      + (form.time.value ? ` --time ${quote(form.time.value)}` : "");
     const place = document.querySelector(".command");
     place.querySelector("code").textContent = text;
     place.querySelector("button").dataset.copy = text;
+    document.getElementById("repository").hidden = Boolean(number);
+    form.remote.required = !number;
+  }
+
+  /** What is submitted besides the fields: the code, and the settings of the job that it is from. */
+  async function source() {
+    if (!form.code.value) {
+      const wanted = { remote: form.remote.value.trim(), ref: form.ref.value.trim() };
+      return { snapshot: await pit.call("POST", "/api/v1/snapshots/remote", wanted), options: {} };
+    }
+    const old = await pit.call("GET", `/api/v1/jobs/${form.code.value}`);
+    const options = { ...old.options, continues: null, begin: null, after: [], array: null, sweep: [] };
+    return { reruns: old.number, options, inherits: old.variables.length ? old.number : null };
   }
 
   async function submit(event) {
@@ -55,15 +71,14 @@
     const button = form.querySelector("button.main");
     button.disabled = true;
     try {
-      const old = await pit.call("GET", `/api/v1/jobs/${form.code.value}`);
-      const options = { ...old.options, continues: null, begin: null, after: [], array: null, sweep: [] };
+      const { options, ...code } = await source();
       if (form.command.value.trim()) options.command = form.command.value;
       if (form.time.value.trim()) options.time = form.time.value.trim();
       if (form.priority.value) options.priority = form.priority.value;
       if (form.sweep.value.trim()) options.sweep = form.sweep.value.trim().split(/\s+/);
       const job = await pit.call("POST", "/api/v1/jobs", {
         key: crypto.randomUUID?.() ?? String(Date.now()) + Math.random(), title: form.title.value, request: form.request.value,
-        reruns: old.number, options, inherits: old.variables.length ? old.number : null,
+        options, ...code,
       });
       location.href = `/jobs/${job.number}`;
     } catch (error) {

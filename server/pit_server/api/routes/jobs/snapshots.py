@@ -2,16 +2,17 @@
 
 from flask import Blueprint
 
-from pit_protocol.answers.snapshots import OfferAnswer
-from pit_protocol.messages.submission import MissingObjects, Offer
+from pit_protocol.answers.snapshots import OfferAnswer, RemoteSnapshot
+from pit_protocol.messages.submission import MissingObjects, Offer, RemoteRef
 from pit_server.api.http.context import head, message
 from pit_server.api.http.description import describe
 from pit_server.api.http.guard import Role, allow, caller
-from pit_server.services.snapshots import negotiation
+from pit_server.services.snapshots import negotiation, refs
 from pit_server.services.snapshots.sources import Sources
 from pit_server.services.users import secrets
 from pit_server.store.remotes.credential import Credential
-from pit_server.store.remotes.remote import Remote
+from pit_server.store.remotes.remote import Remote, parse
+from pit_server.traffic import Traffic
 
 blueprint = Blueprint("snapshots", __name__, url_prefix="/snapshots")
 MAX_QUESTION = 8 * 1024 * 1024
@@ -35,6 +36,16 @@ def missing() -> MissingObjects:
     asked = message(MissingObjects)
     place = negotiation.check_query(asked)
     return negotiation.list_missing(_sources(), caller().user_id or 0, asked, place, _credential(place))
+
+
+@blueprint.post("/remote")
+@allow(Role.USER, traffic=Traffic.TRANSFER)
+@describe(body=RemoteRef)
+def find_remote() -> RemoteSnapshot:
+    """Fetch a branch, tag or commit; the answer can be submitted."""
+    wanted = message(RemoteRef)
+    place = parse(wanted.remote)
+    return refs.find(_sources(), caller().user_id or 0, place, wanted.ref, _credential(place))
 
 
 def _sources() -> Sources:
