@@ -174,7 +174,10 @@ MISTAKES: dict[str, dict[str, tuple[int, str]]] = {
         "mount nothing": (2, "write 190, job:190, last, home, user:NAME, group:NAME or shared"),
         "add user": (2, "user: has no name; write user:NAME"),
         "add thing:x": (2, "'thing:x' cannot be used here; write user:NAME, group:NAME, node:NAME,"),
-        "add job:7": (2, "'job:7' cannot be used here; write user:NAME, group:NAME, node:NAME, alias:NAME"),
+        "add job:7": (
+            2,
+            "'job:7' cannot be used here; write user:NAME, group:NAME, node:NAME, site:NAME, alias:NAME",
+        ),
         "add group:lab title": (2, "'title' is not an assignment; write PROPERTY=VALUE"),
         "add alias:x": (1, "write name=…"),
         "add node:n0": (1, "`pit add node:n0 --again` prints a new command"),

@@ -264,7 +264,7 @@ class TestRemove:
         result = pit_command("remove", "planet:mars")
         assert result.exit_code == 2
         assert (
-            "user:NAME, group:NAME, node:NAME, alias:NAME, job:NUMBER, token:NAME, trash:NAME"
+            "user:NAME, group:NAME, node:NAME, site:NAME, alias:NAME, job:NUMBER, token:NAME, trash:NAME"
             in result.stderr
         )
 
