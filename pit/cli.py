@@ -20,6 +20,8 @@ SECTIONS = {
         "run": "Submit the project around the current directory as a job.",
         "rerun": "Run an old job again, with its code or with the current code.",
         "log": "Print a job's log and follow it.",
+        "exec": "Run a command inside a running job.",
+        "shell": "Open a shell inside a running job.",
         "status": "Show running, waiting and done jobs.",
         "why": "Explain why a job waits, or how it ended.",
         "results": "Show the results of an array, or of a job, as a table.",

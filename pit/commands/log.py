@@ -1,11 +1,11 @@
 """`pit log`: what a job's processes wrote."""
 
-import re
 import time
 
 import click
 
 from pit.args.options import example, job_argument, json_option
+from pit.args.process import process_name
 from pit.exit_codes import Exit
 from pit.head.latest import find_number
 from pit.jobs.log_follow import copy_raw_log, show_log
@@ -18,14 +18,6 @@ def _moment(text: str) -> float:
         return parse_time(text, time.time())
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
-
-
-def _process_name(text: str) -> str:
-    """The rank or `GROUP.INDEX` of a process, also from `worker 1` or `process 0.1`."""
-    match = re.fullmatch(r"\[?(?:worker|process|rank)?[ :]?([0-9]{1,6}(?:\.[0-9]{1,6})?)\]?", text.strip())
-    if not match:
-        raise click.BadParameter(f"{text!r} is not a process: write 1 for worker 1, or 0.1 for GROUP.INDEX")
-    return match[1]
 
 
 @click.command("log", epilog=example("pit log 190 --process 1 -n 100"))
@@ -45,7 +37,7 @@ def _process_name(text: str) -> str:
     "--worker",
     "process",
     metavar="N",
-    type=_process_name,
+    type=process_name,
     help="Print only lines of worker N.",
 )
 @click.option(

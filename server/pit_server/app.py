@@ -42,6 +42,7 @@ from pit_server.services.files import trash
 from pit_server.services.files.quota import Quotas
 from pit_server.services.incarnation import takeover
 from pit_server.services.nodes.order_specs import OrderSpecs
+from pit_server.services.sessions.registry import ProcessSessions
 from pit_server.services.users import secrets as user_secrets
 from pit_server.services.users.callers import Callers
 from pit_server.services.users.rate_limit import TooManyAttempts
@@ -141,6 +142,7 @@ def create_head(settings: Settings, generation: int | None = None) -> Head:
         request_limits=RequestLimits(settings),
         callers=Callers(database),
         order_specs=OrderSpecs(data, settings),
+        process_sessions=ProcessSessions(wakeups),
         clock=RetentionClock(data.clock, settings.clock_grace_days),
     )
 

@@ -11,6 +11,7 @@ from pit_server.db.database import Database
 from pit_server.services.files.quota import Quotas
 from pit_server.services.jobs.records.delays import DelayFacts
 from pit_server.services.nodes.order_specs import OrderSpecs
+from pit_server.services.sessions.registry import ProcessSessions
 from pit_server.services.users.callers import Callers
 from pit_server.services.users.registration import Authentication
 from pit_server.services.users.request_limits import RequestLimits
@@ -35,6 +36,7 @@ class Head:
     request_limits: RequestLimits
     callers: Callers
     order_specs: OrderSpecs
+    process_sessions: ProcessSessions
     clock: RetentionClock  # for the age of data that may be deleted
 
     @property

@@ -44,7 +44,9 @@ class HostCheck:
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         given = environ.get("HTTP_HOST", "")
         if self._is_ours(parse(given)):
-            if environ["REQUEST_METHOD"] not in READING and not self._is_own_page(environ):
+            # A WebSocket of a page can do what its user can, and begins with GET.
+            changes = environ["REQUEST_METHOD"] not in READING or "HTTP_UPGRADE" in environ
+            if changes and not self._is_own_page(environ):
                 return _refuse(environ, start_response, _cross_site(environ.get("HTTP_ORIGIN", "")))
             answer: Iterable[bytes] = self._app(environ, start_response)
             return answer

@@ -37,6 +37,7 @@ BOUNDS = {
     "logins_per_minute": (1, 1_000_000),
     "threads": (4, 10_000),
     "user_held": (1, 1_000),
+    "user_sessions": (0, 1_000),
     "user_transfers": (1, 1_000),
     "user_requests_per_s": (1, 1_000_000),
     "user_waiting_jobs": (1, 1_000_000_000),
@@ -104,6 +105,7 @@ class Settings:
     proxies: int = 0  # in front of the head: how many are trusted to name the client's address
     threads: int = 16  # short requests served at a time; held ones, transfers and logins have their own
     user_held: int = 50  # held requests (followed logs, watched lists) of one user at a time
+    user_sessions: int = 50  # of exec, shell and forward of one user at a time; 0: nobody may
     user_transfers: int = 16  # file transfers of one user at a time
     user_requests_per_s: int = 1000
     user_waiting_jobs: int = 20_000  # that have not started yet; an array counts as one

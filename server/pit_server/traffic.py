@@ -8,6 +8,7 @@ class Traffic(StrEnum):
     SHORT = "short"  # answered as fast as the database allows
     HELD = "held"  # followers and watchers: open until there is news
     LOG = "log"  # reading a log, which may take long; held while it is followed
+    SESSION = "session"  # exec and forward: held for as long as someone works in a process
     BEAT = "beat"  # the same for nodes
     TRANSFER = "transfer"  # files in and out
     LOGIN = "login"  # passwords, which take a core for a quarter of a second
@@ -25,6 +26,7 @@ BUDGETS = {
     Traffic.SHORT: Budget(threads=16, waiting=1000),
     Traffic.LOG: Budget(threads=48, waiting=1000),
     Traffic.HELD: Budget(threads=1000, waiting=0),
+    Traffic.SESSION: Budget(threads=1000, waiting=0),  # two of a session: its client's and its worker's
     Traffic.BEAT: Budget(threads=2500, waiting=100),
     Traffic.TRANSFER: Budget(threads=128, waiting=200),
     # Few: others would wait for Python's lock behind each. Further ones are refused before Flask sees them.

@@ -53,9 +53,9 @@ class Wakeups:
         self.access_revision = 0
 
     @contextmanager
-    def subscribe(self, topic: str) -> Iterator[threading.Event]:
-        """Yield an event that is set on every notification of `topic`."""
-        waiter = threading.Event()
+    def subscribe(self, topic: str, waiter: threading.Event | None = None) -> Iterator[threading.Event]:
+        """Yield an event, the given one or a new one, that is set on every notification of `topic`."""
+        waiter = waiter or threading.Event()
         with self._lock:
             self._waiters[topic].add(waiter)
             if self._closed:

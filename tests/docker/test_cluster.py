@@ -1,5 +1,6 @@
 """The whole system: a head, a node that runs containers, and users with the installed `pit`."""
 
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from tests.docker.conftest import add_image, make_tree
 from tests.support.clusters.lab import PASSWORD, Lab, Person
-from tests.support.clusters.local import eventually
+from tests.support.clusters.local import PIT, eventually
 from tests.support.mounts import BOUND, REMOTE, need_mounts
 from tests.support.requirements import lack
 
@@ -154,3 +155,40 @@ def test_a_missing_image_fails_the_job_with_a_sentence(boss: Person) -> None:
     result = boss.pit("run", "x", "[]", "-l", "--image", "nowhere/none:1", "-d", "true")
     assert result.code == 3
     assert "nowhere/none:1" in result.out
+
+
+@IN_ONE
+def test_a_session_is_in_the_container_and_for_those_who_may(boss: Person, anna: Person) -> None:
+    eva = user(boss, "eva")
+    boss.ok("add", "group:lab")
+    for person in (anna, eva):
+        boss.ok("add-group", f"user:{person.name}", "lab")
+    number = str(anna.run("echo ready; sleep 1000", "[]", "-e", "COLOUR=blue"))
+    eventually(lambda: "ready" in anna.ok("log", number, "--no-follow", "--raw"))
+    script = "id -u; pwd; echo $COLOUR; cat; exit 7"
+    inside = anna.pit("exec", number, "--", "sh", "-c", script, input="from stdin\n")
+    uid, directory, *rest = inside.out.splitlines()
+    assert directory == "/pit/job/src"
+    assert rest == ["blue", "from stdin"]
+    assert inside.code == 7
+    assert uid == boss.ok("exec", number, "--", "id", "-u").strip()  # admins enter as the process's user
+    assert f"there is no job {number}" in eva.refused("exec", number, "--", "true")
+    anna.ok("add-group", f"job:{number}", "lab")
+    assert "only owners and admins may" in eva.refused("exec", number, "--", "true")
+    anna.ok("set", f"job:{number}", "exec=group")
+    session = subprocess.Popen(
+        [PIT, "exec", number, "--", "sh", "-c", "echo inside; sleep 1000"],
+        cwd=eva.project.path,
+        env=eva.env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert session.stdout
+    assert session.stdout.readline() == "inside\n"
+    anna.ok("set", f"job:{number}", "exec=owner")
+    _, error = session.communicate(timeout=60)  # at once, not after 1000 seconds
+    assert "only owners and admins may" in error
+    assert session.returncode == 1
+    anna.ok("stop", number)
+    anna.pit("wait", number)

@@ -3,10 +3,13 @@
 import os
 import pty
 import select
+import signal
 import subprocess
+import termios
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 
 class Terminal:
@@ -25,16 +28,30 @@ class Terminal:
         self.shown = ""
         self._answered = 0
 
-    def answer(self, question: str, text: str, within_s: float = 60.0) -> None:
-        """Wait for the question, which must come after all that was answered, and type."""
+    def press(self, keys: str) -> None:
+        os.write(self._controller, keys.encode())
+
+    def resize(self, rows: int, columns: int) -> None:
+        termios.tcsetwinsize(self._controller, (rows, columns))
+        os.kill(self._process.pid, signal.SIGWINCH)  # the kernel tells only the foreground group
+
+    def modes(self) -> list[Any]:
+        return termios.tcgetattr(self._controller)
+
+    def see(self, text: str, within_s: float = 60.0) -> None:
+        """Wait until it is shown, after all that was seen or answered."""
         deadline = time.monotonic() + within_s
-        while (found := self.shown.find(question, self._answered)) < 0:
+        while (found := self.shown.find(text, self._answered)) < 0:
             if time.monotonic() > deadline or not self._read(deadline):
                 self._process.kill()
                 self.end()
-                raise AssertionError(f"{question!r} not in {self.shown!r}")
-        self._answered = found + len(question)
-        os.write(self._controller, f"{text}\n".encode())
+                raise AssertionError(f"{text!r} not in {self.shown!r}")
+        self._answered = found + len(text)
+
+    def answer(self, question: str, text: str, within_s: float = 60.0) -> None:
+        """Wait for the question, which must come after all that was answered, and type."""
+        self.see(question, within_s)
+        self.press(f"{text}\n")
 
     def end(self, within_s: float = 60.0) -> int:
         """Read to the end; the exit code."""

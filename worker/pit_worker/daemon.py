@@ -33,6 +33,7 @@ from pit_worker.runtime.base import Runtime
 from pit_worker.runtime.docker.runtime import DockerRuntime
 from pit_worker.runtime.local import LocalRuntime
 from pit_worker.runtime.mixed import MixedRuntime, is_container
+from pit_worker.sessions.sessions import Sessions
 from pit_worker.settings import REMOTE, Settings
 from pit_worker.spool.attempt_dir import ATTEMPTS
 from pit_worker.spool.entry import Key
@@ -102,6 +103,7 @@ class Worker:
             self._processes.stop_over_limit,
             timing,
         )
+        self._sessions = Sessions(settings, self._runtime, self._processes.known)
         self._link: HeadLink | None = None
         self._welcome: Welcome | None = None
         self._report_s: float | None = None  # how often to send a full beat; None: as welcomed
@@ -160,6 +162,7 @@ class Worker:
 
     def on_orders(self, orders: Orders) -> None:
         self._report_s = orders.report_s
+        self._sessions.obey(orders.sessions)
         if self._is_current(orders):
             for order in orders.orders:
                 self._processes.obey(order)
@@ -169,6 +172,7 @@ class Worker:
     def on_answer(self, sent: OutgoingBeat, orders: Orders) -> None:
         self._is_sending = False
         self._backoff.reset()
+        self._sessions.obey(orders.sessions)
         self._usage_means.confirm(self._processes.known)
         if sent.reports_end:
             self._failpoints.reach("after-end-report")

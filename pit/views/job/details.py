@@ -49,6 +49,7 @@ def job_text(job: JobRecord, now: float, width: int | None = None) -> str:
         ("GPU use", _use(job)),
         ("Use", _cpu_use(job)),
         ("Keep", "yes" if job.keep else ""),
+        ("Exec", "also members of its groups" if job.exec == "group" else ""),
         ("Attempt", str(job.attempt) if job.attempt > 1 else ""),
         ("Result", _result(job.result or "", RESULT_LINES if width else 0)),
     ]

@@ -127,6 +127,7 @@ class JobRecord(JobSummary, frozen=True):
     """One job with all that is known of it."""
 
     keep: bool
+    exec: str  # who may enter its processes beside admins: owner, group
     options: StoredOptions
     attempt: Int
     groups: list[str]  # that it is shared with

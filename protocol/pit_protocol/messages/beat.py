@@ -34,6 +34,13 @@ class Runtime(StrEnum):
     DOCKER = "docker"  # each in a container
 
 
+class SessionKind(StrEnum):
+    """What a session in a running process is for."""
+
+    EXEC = "exec"  # run a command in it
+    FORWARD = "forward"  # connect to its ports
+
+
 class Pull(StrEnum):
     """When a node pulls an image."""
 
@@ -227,9 +234,19 @@ class Order(Message, frozen=True):
     ran_s: Float | None = None  # with a time limit: for how long the job has run; None: it does not yet
 
 
+class SessionOrder(Message, frozen=True):
+    """Someone waits for a session in a process; repeated until the worker has opened its side of it."""
+
+    id: str
+    process: Int
+    attempt: Int
+    kind: SessionKind
+
+
 class Orders(Message, frozen=True):
     revision: Int  # the worker drops an answer older than one it has seen
     orders: tuple[Order, ...] = ()
+    sessions: tuple[SessionOrder, ...] = ()
     hold_s: Float | None = None  # how long the head may hold the next quiet beat; None: as it welcomed
     report_s: Float | None = None  # when to send the next full beat, even without changes; None: the same
 

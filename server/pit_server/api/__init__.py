@@ -16,7 +16,16 @@ from pit_server.api.routes import (
     sites,
     users,
 )
-from pit_server.api.routes.jobs import job_files, jobs, overview, queue, snapshots, uploads, why
+from pit_server.api.routes.jobs import (
+    job_files,
+    jobs,
+    overview,
+    process_sessions,
+    queue,
+    snapshots,
+    uploads,
+    why,
+)
 from pit_server.api.routes.worker import node_data, sessions, site_agents
 
 _MODULES = (
@@ -30,6 +39,7 @@ _MODULES = (
     jobs,
     job_files,
     overview,
+    process_sessions,
     queue,
     why,
     nodes,

@@ -8,7 +8,7 @@ from pit_protocol import __version__
 from pit_protocol.problem import Problem
 from pit_server.db.database import Database
 
-LATEST = "0029"  # the newest migration
+LATEST = "0030"  # the newest migration
 
 
 def upgrade(database: Database, target: str = LATEST) -> None:

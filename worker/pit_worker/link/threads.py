@@ -88,7 +88,8 @@ class HeadLink:
             orders = _retry(lambda beat=beat: head.beat(beat), errors)  # type: ignore[misc]
             self._lease.renew(head.asked_at)
             self._loop.post(lambda orders=orders: self._listener.on_orders(orders))  # type: ignore[misc]
-            if orders.revision <= seen and time.monotonic() - asked_at < min(0.2, hold_s / 2):
+            is_new = orders.revision > seen or orders.sessions
+            if not is_new and time.monotonic() - asked_at < min(0.2, hold_s / 2):
                 # Do not flood a head that answers at once though it has nothing new.
                 time.sleep(0.2)
             received = max(received, orders.revision)

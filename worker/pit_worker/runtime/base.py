@@ -7,7 +7,11 @@ from pathlib import Path
 from typing import Protocol
 
 from pit_protocol.messages.beat import ProcessSpec
+from pit_protocol.problem import Problem
+from pit_protocol.sessions.frames import Start
 from pit_protocol.system import pieces
+from pit_worker.runtime.inside.command_pid import Entrance
+from pit_worker.runtime.inside.local_command import Inside
 from pit_worker.spool.entry import Entry
 from pit_worker.spool.environment import NodeFault, StartRefused
 
@@ -16,6 +20,9 @@ LEASE_SCRIPT = Path(__file__).with_name("lease.sh")  # of containers
 
 Started = Callable[[int | StartRefused | OSError], None]
 ExitCollected = Callable[[int | None], None]
+
+
+NOT_THERE = Problem("not_running", "the process does not run any more", "`pit status` lists jobs")
 
 
 class Runtime(Protocol):
@@ -79,6 +86,12 @@ class Runtime(Protocol):
 
     def list_written_dirs(self, entry: Entry) -> list[Path]:
         """Directories that only this process writes to; blocks, raises OSError."""
+
+    def enter(self, entry: Entry, start: Start, session: str) -> tuple[Inside, Entrance]:
+        """Run a command inside the process, and tell which process that is; blocks, raises a Problem."""
+
+    def hold(self, entry: Entry) -> Entrance:
+        """The process of its command, held open; raises a Problem if it does not run."""
 
     def shut_down(self) -> None:
         """The worker exits and has no processes: remove what was set up for them."""

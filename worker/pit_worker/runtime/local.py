@@ -7,12 +7,16 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from pit_protocol.sessions.frames import Start
 from pit_protocol.system.procfs import read_stat
 from pit_worker.loop import Loop
 from pit_worker.runtime import cgroup, handled_signal, process_tree, user_process
-from pit_worker.runtime.base import ExitCollected, Started, find_job_dir, give_files
+from pit_worker.runtime.base import NOT_THERE, ExitCollected, Started, find_job_dir, give_files
 from pit_worker.runtime.containment import Containment
 from pit_worker.runtime.fork_server import ForkServer
+from pit_worker.runtime.inside import command_pid
+from pit_worker.runtime.inside.command_pid import Entrance
+from pit_worker.runtime.inside.local_command import Inside, LocalCommand, Place
 from pit_worker.spool.entry import Entry, Key
 from pit_worker.spool.environment import (
     NodeFault,
@@ -176,6 +180,35 @@ class LocalRuntime:
 
     def list_written_dirs(self, entry: Entry) -> list[Path]:
         return find_job_dir(entry)
+
+    def hold(self, entry: Entry) -> Entrance:
+        supervisor = self._supervisor(entry)
+        stat = read_stat(supervisor[0]) if supervisor else None
+        if supervisor is None or stat is None or stat[:2] != supervisor or entry.command_has_ended():
+            raise NOT_THERE
+        pid = command_pid.find_command(supervisor[0], entry.output_writer())
+        found = command_pid.hold(pid) if pid else None
+        # Looked at again: only below this supervisor is it the process that it was.
+        if found is None or command_pid.find_command(supervisor[0], entry.output_writer()) != found.pid:
+            raise NOT_THERE
+        return found
+
+    def enter(self, entry: Entry, start: Start, session: str) -> tuple[Inside, Entrance]:
+        spec, entrance = entry.intent.spec, self.hold(entry)
+        env = command_pid.read_environment(entrance.pid)
+        if "PIT_COOKIE" not in env and spec:
+            places = user_process.places_of(spec) if spec.account else places_on_node(entry, spec)
+            env = {**environment(entry, spec, places, self._search_path), **spec.variables}
+        group = _recorded_cgroup(entry)
+        place = Place(
+            entrance,
+            env,
+            env.get("SRC_DIR", "/"),
+            str(group) if group else "",
+            spec.account if spec else None,
+            ("mnt", "pid") if os.geteuid() == 0 else (),
+        )
+        return LocalCommand(place, start, session), entrance
 
     def shut_down(self) -> None:
         self._fork_server.close()

@@ -3,7 +3,10 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from pit_protocol.sessions.frames import Start
 from pit_worker.runtime.base import ExitCollected, Runtime, Started
+from pit_worker.runtime.inside.command_pid import Entrance
+from pit_worker.runtime.inside.local_command import Inside
 from pit_worker.spool.entry import Entry
 
 
@@ -68,6 +71,12 @@ class MixedRuntime:
 
     def list_written_dirs(self, entry: Entry) -> list[Path]:
         return self._find(entry).list_written_dirs(entry)
+
+    def enter(self, entry: Entry, start: Start, session: str) -> tuple[Inside, Entrance]:
+        return self._find(entry).enter(entry, start, session)
+
+    def hold(self, entry: Entry) -> Entrance:
+        return self._find(entry).hold(entry)
 
     def shut_down(self) -> None:
         self._docker.shut_down()

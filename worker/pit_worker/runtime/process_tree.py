@@ -48,6 +48,24 @@ def send_holders(pipe: Path, excluded: set[int], number: int) -> int:
     return len(held)
 
 
+def send_marked(mark: str, session: int, number: int) -> None:
+    """Signal everything with this `NAME=VALUE` in its environment, or in this session; until none is left."""
+    reached: set[tuple[int, int]] = set()
+    for _ in range(PASSES):
+        found = {
+            pid: stat
+            for pid, stat in _stats().items()
+            if not stat.has_ended
+            and stat[:2] not in reached
+            and (stat.session == session or _has_variable(pid, mark.encode()))
+        }
+        for pid, stat in parents_first(found):
+            _send(pid, stat, number)
+            reached.add(stat[:2])
+        if not found:
+            return
+
+
 def parents_first(found: dict[int, Stat]) -> list[tuple[int, Stat]]:
     """In the order they started: a shell whose child is killed first would go on with its next line."""
     return sorted(found.items(), key=lambda item: (item[1].start_time, item[0]))
@@ -99,11 +117,15 @@ def _holds(pid: int, wanted: os.stat_result) -> bool:
 
 
 def _has_marker(pid: int, marker: str) -> bool:
+    return _has_variable(pid, b"PIT_COOKIE=" + marker.encode())
+
+
+def _has_variable(pid: int, pair: bytes) -> bool:
     try:
         environ = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
         return False
-    return b"PIT_COOKIE=" + marker.encode() in environ.split(b"\0")
+    return pair in environ.split(b"\0")
 
 
 def _send(pid: int, stat: Stat, number: int) -> None:

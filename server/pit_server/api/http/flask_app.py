@@ -4,9 +4,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from flask import Flask, Response
+from flask import Flask, Request, Response
 from msgspec import Struct
-from werkzeug.routing import BaseConverter, Rule, ValidationError
+from werkzeug.routing import BaseConverter, MapAdapter, Rule, ValidationError
 
 from pit_protocol.arrays.numbers import job_name, parse_job_name
 from pit_protocol.wire import encode
@@ -46,6 +46,13 @@ class Application(Flask):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.url_map.converters["job"] = JobConverter
+
+    def create_url_adapter(self, request: Request | None) -> MapAdapter | None:
+        """A request for a WebSocket finds its view like others: the view says that it wants one."""
+        adapter = super().create_url_adapter(request)
+        if adapter is not None:
+            adapter.websocket = False
+        return adapter
 
     def make_response(self, rv: Any) -> Response:
         body, status = rv if isinstance(rv, tuple) and len(rv) == 2 else (rv, 200)

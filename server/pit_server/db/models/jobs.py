@@ -72,6 +72,7 @@ class Job(Base):
     array_job: Mapped[int | None]  # of an element: the number of its array
     array_index: Mapped[int | None]
     results: Mapped[dict[str, Any] | None] = mapped_column(JSON)  # what its processes left in $RESULT_FILE
+    is_open_to_groups: Mapped[bool] = mapped_column(default=False)  # their members may enter its processes
     notify: Mapped[str] = mapped_column(default="")  # events that its user is told of; of an element: none
 
 

@@ -26,14 +26,23 @@ from pit_server.settings import Settings
 from pit_server.store.data_root import DataRoot
 from pit_server.wakeups import STATUS, end_topic, job_topic
 
+
+def read_exec(name: str, text: str) -> bool:
+    """Who may enter its processes beside its owner and admins: True for members of its groups."""
+    if text not in ("owner", "group"):
+        raise Problem(f"bad_{name}", f"{name} must be owner or group, not {text[:40]!r}", status=422)
+    return text == "group"
+
+
 PROPERTIES = (
     Property("title", read_some_text),
     Property("keep", read_yes_no),
+    Property("exec", read_exec),
     Property("time", time_limits.read_limit),
     Property("begin", time_limits.read_begin),
     Property("notify", channels.read_events),
 )
-COLUMNS = {"title": "title", "keep": "is_kept"}
+COLUMNS = {"title": "title", "keep": "is_kept", "exec": "is_open_to_groups"}
 
 
 def find(session: Session, caller: Caller, number: int) -> Job:

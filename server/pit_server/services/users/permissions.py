@@ -18,6 +18,8 @@ class Action(StrEnum):
     SEE_JOB = "see a job"
     CHANGE_JOB = "change a job"
     SHARE_JOB = "share a job"
+    ENTER_JOB = "enter a job's processes"
+    ENTER_SHARED_JOB = "enter a job's processes after `exec=group`"
     SEE_ACCOUNT = "see an account"
     CHANGE_ACCOUNT = "change an account"
     GOVERN_ACCOUNT = "govern an account"
@@ -32,6 +34,8 @@ PERMISSIONS: dict[Action, Set[Relation]] = {
     Action.SEE_JOB: {Relation.OWNER, Relation.MEMBER, Relation.ADMIN},
     Action.CHANGE_JOB: {Relation.OWNER, Relation.ADMIN},
     Action.SHARE_JOB: {Relation.OWNER, Relation.ADMIN},
+    Action.ENTER_JOB: {Relation.OWNER, Relation.ADMIN},
+    Action.ENTER_SHARED_JOB: {Relation.OWNER, Relation.MEMBER, Relation.ADMIN},
     Action.SEE_ACCOUNT: {Relation.OWNER, Relation.ADMIN},
     Action.CHANGE_ACCOUNT: {Relation.OWNER, Relation.ADMIN},
     Action.GOVERN_ACCOUNT: {Relation.ADMIN},

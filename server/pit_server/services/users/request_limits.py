@@ -16,7 +16,11 @@ class RequestLimits:
     """Shared by all requests; kept in memory."""
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
-        self._most = {Traffic.HELD: settings.user_held, Traffic.TRANSFER: settings.user_transfers}
+        self._most = {
+            Traffic.HELD: settings.user_held,
+            Traffic.SESSION: settings.user_sessions,
+            Traffic.TRANSFER: settings.user_transfers,
+        }
         self._per_second = settings.user_requests_per_s
         self._clock = clock
         self._lock = threading.Lock()
@@ -52,7 +56,11 @@ class RequestLimits:
                 del self._open[key]
 
 
-NAMES = {Traffic.HELD: "followed logs and watched lists", Traffic.TRANSFER: "transfers"}
+NAMES = {
+    Traffic.HELD: "followed logs and watched lists",
+    Traffic.SESSION: "sessions in processes",
+    Traffic.TRANSFER: "transfers",
+}
 
 
 class _Once:

@@ -179,6 +179,25 @@ class Engine:
         with self._client() as client:
             return dict(client.api.version())
 
+    def start_exec(self, container: str, **arguments: Any) -> tuple[str, Any]:
+        """Run a command in a container; its id, and the socket of its input and output."""
+        with self._client() as client:
+            number = str(client.api.exec_create(container, stdin=True, **arguments)["Id"])
+            answer = client.api.exec_start(number, tty=arguments["tty"], socket=True)
+            connection = getattr(answer, "_sock", answer)
+            connection.settimeout(None)
+            return number, connection
+
+    def inspect_exec(self, number: str) -> tuple[int | None, int]:
+        """The exit code of a command, if it has ended, and its process id on the node."""
+        with self._client() as client:
+            found = client.api.exec_inspect(number)
+            return found["ExitCode"], found["Pid"]
+
+    def resize_exec(self, number: str, rows: int, columns: int) -> None:
+        with suppress(EngineRefused), self._client() as client:
+            client.api.exec_resize(number, rows, columns)
+
     @contextmanager
     def _client(self) -> Iterator[Any]:
         try:

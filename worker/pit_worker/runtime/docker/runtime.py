@@ -16,13 +16,17 @@ from pathlib import Path
 
 from pit_protocol.backoff import Backoff
 from pit_protocol.messages.beat import PRIVATE
+from pit_protocol.problem import Problem
+from pit_protocol.sessions.frames import Start
 from pit_protocol.system.failpoints import Failpoints
 from pit_protocol.system.procfs import read_stat
 from pit_worker.loop import Loop
 from pit_worker.network_ranges import parse_allowed, parse_pools
 from pit_worker.runtime import cgroup, handled_signal
-from pit_worker.runtime.base import ExitCollected, Started, find_job_dir
+from pit_worker.runtime.base import NOT_THERE, ExitCollected, Started, find_job_dir
+from pit_worker.runtime.binds import targets
 from pit_worker.runtime.docker import container_cgroup
+from pit_worker.runtime.docker.container_exec import ContainerCommand
 from pit_worker.runtime.docker.engine import ContainerInfo, Engine, EngineAway, EngineRefused, Image
 from pit_worker.runtime.docker.engine_watch import EngineWatch
 from pit_worker.runtime.docker.exit_status import engine_started_at, interpret
@@ -32,6 +36,9 @@ from pit_worker.runtime.docker.network.networks import Networks
 from pit_worker.runtime.docker.output_writer import OutputWriters
 from pit_worker.runtime.docker.spec import container_name, is_own, network_name
 from pit_worker.runtime.docker.start import NO_GPUS, ContainerStart, NotStarted
+from pit_worker.runtime.inside import command_pid
+from pit_worker.runtime.inside.command_pid import Entrance
+from pit_worker.runtime.inside.local_command import Inside
 from pit_worker.settings import Settings
 from pit_worker.spool.entry import End, Entry, Record
 from pit_worker.spool.environment import NodeFault, StartRefused
@@ -206,6 +213,32 @@ class DockerRuntime:
         found = self._engine.get(record.container) if record else None
         inside = filter(None, (found.upper, *found.volumes)) if found else ()
         return [*find_job_dir(entry), *map(Path, inside)]
+
+    def hold(self, entry: Entry) -> Entrance:
+        record = entry.record()
+        handle = open_init(record) if record else None
+        if record is None or handle is None:
+            raise NOT_THERE
+        try:
+            found = command_pid.hold(command_pid.find_in_container(record.pid))
+        finally:
+            os.close(handle)
+        if found is None:
+            raise NOT_THERE
+        return found
+
+    def enter(self, entry: Entry, start: Start, session: str) -> tuple[Inside, Entrance]:
+        record, spec, entrance = entry.record(), entry.intent.spec, self.hold(entry)
+        env = command_pid.read_environment(entrance.pid)
+        try:
+            if record is None or spec is None:
+                raise NOT_THERE
+            directory = str(targets(spec)["SRC_DIR"])
+            command = ContainerCommand(self._engine, record.container, env, directory, start, session)
+        except (EngineAway, EngineRefused) as error:
+            os.close(entrance.descriptor)
+            raise Problem("engine", f"the Docker engine did not start it: {error}") from error
+        return command, entrance
 
     def shut_down(self) -> None:
         self._firewall.remove()

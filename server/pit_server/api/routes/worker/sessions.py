@@ -83,7 +83,8 @@ def beat() -> Orders:
             )
         # A dismissal is not news to wait for: the worker acts on it at once.
         dismisses = any(order.action is OrderAction.FORGET for order in found.orders)
-        return found, dismisses or found.revision > received.seen
+        wanted, is_new = head().process_sessions.orders(node_id)
+        return replace(found, sessions=wanted), is_new or dismisses or found.revision > received.seen
 
     answer = long_poll(node_topic(node_id), min(received.wait_s, pace.hold_s), look)
     return replace(answer, hold_s=pace.hold_s, report_s=pace.report_s)

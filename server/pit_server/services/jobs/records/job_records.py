@@ -155,6 +155,7 @@ def record(session: Session, caller: Caller, job: Job, result: str | None, facts
     return JobRecord(
         **asdict(summary),
         keep=job.is_kept,
+        exec="group" if job.is_open_to_groups else "owner",
         options=from_json(StoredOptions, job.options),
         attempt=job.attempt,
         groups=_group_names(session, job.id),

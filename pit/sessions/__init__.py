@@ -1,0 +1,1 @@
+"""Sessions in running processes, at the user's end: commands, terminals, forwarded ports."""
