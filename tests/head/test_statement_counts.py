@@ -13,7 +13,7 @@ from pit_server.db.models import Alias, Job
 from pit_server.services.jobs import jobs
 from pit_server.services.nodes.aliases import kind_names
 from pit_server.services.users import callers
-from tests.support.clusters.head import ONE_DATABASE, Person, Worker, a_chunk, ended
+from tests.support.clusters.head import ONE_DATABASE, Person, Worker, a_chunk, ended, prepare
 
 pytestmark = ONE_DATABASE
 
@@ -133,3 +133,20 @@ def test_what_is_remembered_is_read_again_after_a_change(head: Head, root: Perso
         assert kind_names(session).kinds() == {"nvidiaa100": "a100", "big": "a100"}, "its own change"
         session.rollback()
     assert names() == {"nvidiaa100": "big"}
+
+
+def test_a_single_job_among_others_costs_at_most_24_statements(
+    head: Head, anna: Person, a_node: Callable[..., Worker], remembers: None
+) -> None:
+    """From its submission to the record of its end, for a client that waits for it."""
+    worker = a_node(cores=32, memory_mib=2**20)
+    with count(head) as found:
+        for jobs_each in (1, 10):  # the first one fills what is remembered
+            found.clear()
+            numbers = [anna.submit() for _ in range(jobs_each)]
+            for number in numbers:
+                prepare(head, number)
+            assert run(head, worker) == jobs_each
+            records = [anna.ok(anna.get(f"/jobs/{number}?wait_s=10")) for number in numbers]
+            assert {record["outcome"] for record in records} == {"succeeded"}
+    assert len(found) <= 24 * 10, (len(found), found)

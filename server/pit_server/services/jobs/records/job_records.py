@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import asdict
-from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy import ColumnElement, Select, bindparam, func, select
 from sqlalchemy.orm import Session
 
 from pit_protocol.answers.jobs import (
@@ -64,6 +64,32 @@ _SUMMARY = (
     Job.array_size,
     Job.array_index,
     User.name.label("user"),
+)
+# Of one job. Made once: to make a statement costs as much as to execute it.
+_USERS = select(User.id, User.name)
+_PROCESSES = (
+    select(Process, Node.name, Attempt.number)
+    .join(Node, Node.id == Process.node_id)
+    .join(Attempt, Attempt.id == Process.attempt_id)
+    .where(Process.job_id == bindparam("number"))
+)
+_EVENTS = (
+    select(Event.at, Event.event, Event.from_state, Event.to_state, Event.actor)
+    .add_columns(Event.reason, Event.process_id)
+    .where(Event.job_id == bindparam("number"))
+    .order_by(Event.id)
+)
+_GROUPS = (
+    select(Group.name)
+    .join(JobGroup, JobGroup.group_id == Group.id)
+    .where(JobGroup.job_id == bindparam("number"))
+    .order_by(Group.name)
+)
+_SHARES = (
+    select(Allocation.process_id, Allocation.kind, Allocation.unit, Allocation.amount)
+    .join(Process, Process.id == Allocation.process_id)
+    .where(Process.job_id == bindparam("number"), Allocation.kind != PORT)
+    .order_by(Allocation.id)
 )
 
 
@@ -142,16 +168,11 @@ def listing(
 def record(session: Session, caller: Caller, job: Job, result: str | None, facts: DelayFacts) -> JobRecord:
     """One job with everything that is known of it."""
     summary, delay = summarize(session, caller, job, facts)
-    query = (
-        select(Process, Node.name, Attempt.number)
-        .join(Node, Node.id == Process.node_id)
-        .join(Attempt, Attempt.id == Process.attempt_id)
-    )
     has_begun = job.state not in QUEUED or job.attempt > 1
-    processes = session.execute(query.where(Process.job_id == job.id)).all() if has_begun else []
+    processes = session.execute(_PROCESSES, {"number": job.id}).all() if has_begun else []
     names = {row.Process.id: f"{row.Process.group_index}.{row.Process.process_index}" for row in processes}
     shares = _shares(session, job.id) if processes else defaultdict[int, list[str]](list)
-    events = session.execute(select(Event).where(Event.job_id == job.id).order_by(Event.id)).scalars()
+    events = session.execute(_EVENTS, {"number": job.id})
     return JobRecord(
         **asdict(summary),
         keep=job.is_kept,
@@ -179,8 +200,7 @@ def summarize(
     session: Session, caller: Caller, job: Job, facts: DelayFacts
 ) -> tuple[JobSummary, Delay | None]:
     """One job as a row of a list, and what delays it."""
-    names = select(User.id, User.name)
-    users = remembered(session, "names of users", (User,), lambda reader: dict(reader.execute(names).all()))
+    users = remembered(session, "names of users", (User,), lambda reader: dict(reader.execute(_USERS).all()))
     user = users[job.user_id]
     why = delays.find_all(session, caller, [job], facts)
     used = usage.means(session, [] if job.state in QUEUED else [job.id])
@@ -199,8 +219,7 @@ def _snapshot(job: Job) -> JobSnapshot:
 
 def _group_names(session: Session, number: int) -> list[str]:
     """The groups that a job is shared with."""
-    query = select(Group.name).join(JobGroup, JobGroup.group_id == Group.id).where(JobGroup.job_id == number)
-    return list(session.execute(query.order_by(Group.name)).scalars())
+    return list(session.execute(_GROUPS, {"number": number}).scalars())
 
 
 def _progress(session: Session, rows: Iterable[AnyRow | Job]) -> dict[int, ArrayProgress]:
@@ -261,7 +280,7 @@ def _process(process: Process, attempt: int, node: str, resources: list[str]) ->
     )
 
 
-def _event(event: Event, names: Mapping[int, str]) -> JobEvent:
+def _event(event: AnyRow, names: Mapping[int, str]) -> JobEvent:
     return JobEvent(
         at=event.at,
         event=event.event,
@@ -275,12 +294,7 @@ def _event(event: Event, names: Mapping[int, str]) -> JobEvent:
 
 def _shares(session: Session, number: int) -> defaultdict[int, list[str]]:
     shares: defaultdict[int, list[str]] = defaultdict(list)
-    for row in session.execute(
-        select(Allocation.process_id, Allocation.kind, Allocation.unit, Allocation.amount)
-        .join(Process, Process.id == Allocation.process_id)
-        .where(Process.job_id == number, Allocation.kind != PORT)
-        .order_by(Allocation.id)
-    ):
+    for row in session.execute(_SHARES, {"number": number}):
         shares[row.process_id].append(_share(row.kind, row.unit, row.amount))
     return shares
 

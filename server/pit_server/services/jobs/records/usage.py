@@ -7,7 +7,7 @@ resolution falls with age; `weight` says for how many reports a row stands.
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, delete, func, insert, select
+from sqlalchemy import ColumnElement, bindparam, delete, func, insert, select
 from sqlalchemy.orm import Session
 
 from pit_protocol.answers.jobs import ProcessUsage
@@ -46,13 +46,7 @@ def means(session: Session, numbers: Collection[int], *, since: float = 0.0) -> 
     """What each job used on average, over its samples since `since`."""
     if not numbers:
         return {}
-    columns = [_mean(getattr(Sample, name)) for name in VALUES]
-    rows = session.execute(
-        select(Process.job_id, *columns)
-        .join(Process, Process.id == Sample.process_id)
-        .where(Process.job_id.in_(numbers), Sample.at >= since)
-        .group_by(Process.job_id)
-    )
+    rows = session.execute(_MEANS, {"numbers": list(numbers), "since": since})
     return {number: Means(*(None if v is None else float(v) for v in values)) for number, *values in rows}
 
 
@@ -73,6 +67,14 @@ def history(session: Session, number: int) -> list[ProcessUsage]:
 def _mean(column: ColumnElement[float | None]) -> ColumnElement[float | None]:
     weight = func.sum(Sample.weight).filter(column.is_not(None))
     return func.sum(column * Sample.weight) / func.nullif(weight, 0)
+
+
+_MEANS = (
+    select(Process.job_id, *(_mean(getattr(Sample, name)) for name in VALUES))
+    .join(Process, Process.id == Sample.process_id)
+    .where(Process.job_id.in_(bindparam("numbers", expanding=True)), Sample.at >= bindparam("since"))
+    .group_by(Process.job_id)
+)
 
 
 def _thin(session: Session, processes: Collection[int], most: int) -> None:
