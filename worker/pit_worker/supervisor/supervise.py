@@ -113,6 +113,7 @@ def _copy_until_end(launch: Launch, source: int, pid: int) -> int:
     poller = select.poll()
     poller.register(source, select.POLLIN)
     poller.register(handle, select.POLLIN)
+    ended = _watch_children(poller) if launch.adopts_orphans else -1
     code: int | None = None
     is_open = True
     while is_open or code is None:
@@ -120,6 +121,9 @@ def _copy_until_end(launch: Launch, source: int, pid: int) -> int:
         if code is None and handle in ready:
             code = command.exit_code(os.waitpid(pid, 0)[1])
             poller.unregister(handle)
+        if ended in ready:
+            os.read(ended, BLOCK)
+            _reap_orphans(pid)
         while is_open:
             try:
                 data = os.read(source, BLOCK)
@@ -136,6 +140,26 @@ def _copy_until_end(launch: Launch, source: int, pid: int) -> int:
     if offset > output.size():
         try_append(output, b"", offset, launch.keep)  # so that bytes dropped at the end count, too
     return code if code is not None else 0
+
+
+def _watch_children(poller: select.poll) -> int:
+    """A descriptor that is readable when a child has ended: of orphans nobody else is told."""
+    ended, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
+    poller.register(ended, select.POLLIN)
+    return ended
+
+
+def _reap_orphans(command_pid: int) -> None:
+    """Let those that have ended go, but not the command, whose exit status is still wanted."""
+    try:
+        while found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            if found.si_pid == command_pid:
+                return  # the caller takes it next
+            os.waitpid(found.si_pid, 0)
+    except ChildProcessError:
+        pass
 
 
 def _append(output: Pieces, data: bytes, offset: int, keep: int, source: int) -> int:
