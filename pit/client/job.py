@@ -102,7 +102,7 @@ class Job:
         return self._head.why(self._record.id)
 
     def results(self) -> list[dict[str, Any]]:
-        """A record for each element of an array that has begun, or one for a job that is no array.
+        """A record for each element of an array that has begun, or one for a job that is not an array.
 
         It has `index`, `outcome`, the values of the sweep, and what was written to `$RESULT_FILE`.
         """

@@ -31,6 +31,10 @@ from pit_protocol.wire import from_json, to_json
 from tests.support.servers.certificate_files import Certificate
 
 Key = tuple[int, int]
+REFUSALS = {
+    STALE_EPOCH: "another worker has taken over node n0",
+    UNKNOWN_SESSION: "the head does not know this session",
+}
 
 
 class StubHead:
@@ -221,7 +225,7 @@ def _handler(head: StubHead) -> type[BaseHTTPRequestHandler]:
             else:
                 orders = head.take(*unpack_beat(body))
                 if isinstance(orders, str):
-                    self._answer(409, {"code": orders, "message": "this is not the node's session"})
+                    self._answer(409, {"code": orders, "message": REFUSALS[orders]})
                 else:
                     self._answer(200, to_json(orders))
 

@@ -20,7 +20,7 @@ def test_a_worker_exits_when_another_has_taken_over(head: StubHead, eventually: 
         head.epoch += 1
         head.changed.notify_all()
     assert worker.wait(120) == 1
-    assert "another worker has taken over this node" in workers.log()
+    assert "another worker has taken over node n0" in workers.log()
 
 
 @pytest.mark.threat("S19", "F24")
@@ -33,7 +33,7 @@ def test_of_two_workers_with_one_token_the_second_displaces_the_first_and_its_pr
     pid = eventually(lambda: (data_root / "jobs/1/pid").exists() and (data_root / "jobs/1/pid").read_text())
     second = workers.start(spool=workers.folder / "spool-of-another-machine")
     assert first.wait(120) == 1
-    assert "another worker has taken over this node" in workers.log()
+    assert "another worker has taken over node n0" in workers.log()
     beats = len(head.spoken)
     eventually(lambda: len(head.spoken) > beats)
     assert is_alive(pid)
