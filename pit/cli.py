@@ -22,6 +22,7 @@ SECTIONS = {
         "log": "Print a job's log and follow it.",
         "exec": "Run a command inside a running job.",
         "shell": "Open a shell inside a running job.",
+        "forward": "Reach ports of a running job on this machine.",
         "status": "Show running, waiting and done jobs.",
         "why": "Explain why a job waits, or how it ended.",
         "results": "Show the results of an array, or of a job, as a table.",

@@ -31,12 +31,14 @@ class Stream:
     source: int | None = None
     sink: int | None = None
     end_sink: Call = lambda: None  # the other side writes no more
-    close: Call = lambda: None  # both directions are done
+    abort: Call = lambda: None  # called before `close` if a direction was not done
+    close: Call = lambda: None  # both directions are done, or the stream is given up
     is_shared: bool = False  # others use the descriptors too, so that they must stay blocking
     credit: int = WINDOW  # bytes that may be sent
     incoming: deque[memoryview] = field(default_factory=deque)
     taken: int = 0  # bytes written to the sink since the last grant
     sink_ends: bool = False
+    has_arrived: bool = False  # whether anything came from the other side
 
     def __post_init__(self) -> None:
         for descriptor in (self.source, self.sink):
@@ -115,8 +117,9 @@ class StreamLoop:
         for stream in list(self.streams.values()):
             if stream.sink in events and events[stream.sink] & selectors.EVENT_WRITE and stream.incoming:
                 self._write(stream)
-            if stream.source in events and events[stream.source] & selectors.EVENT_READ:
-                self.read(stream)
+            is_readable = stream.source in events and events[stream.source] & selectors.EVENT_READ
+            if is_readable and self.websocket.buffered < MOST_BUFFERED and self.read(stream):
+                self._go_last(stream)
 
     def _update(self) -> None:
         """Tell the selector what to wait for."""
@@ -148,6 +151,9 @@ class StreamLoop:
             data = os.read(stream.source, min(BLOCK, stream.credit))
         except BlockingIOError:
             return False
+        except (ConnectionError, TimeoutError) as error:
+            self.reset(stream.number, (error.strerror or str(error)).lower())
+            return True
         except OSError:  # EIO: how a terminal says that nobody is there any more
             data = b""
         if data:
@@ -159,6 +165,11 @@ class StreamLoop:
         self.websocket.send(pack(Kind.EOF, stream.number))
         self._drop_if_done(stream)
         return True
+
+    def _go_last(self, stream: Stream) -> None:
+        """The others are read first in the next turn, so that all get a share of a slow WebSocket."""
+        if stream.number in self.streams:
+            self.streams[stream.number] = self.streams.pop(stream.number)
 
     def _take(self, frame: Frame) -> None:
         if frame.kind is Kind.OPEN:
@@ -179,6 +190,7 @@ class StreamLoop:
             held = sum(map(len, stream.incoming)) + len(frame.payload)
             if held > WINDOW + BLOCK:
                 raise Problem("bad_frame", "more was sent than was allowed")
+            stream.has_arrived = True
             stream.incoming.append(memoryview(frame.payload))
             if not stream.is_shared:  # writing could block before polling says that it does not
                 self._write(stream)
@@ -226,6 +238,10 @@ class StreamLoop:
             for descriptor in (stream.source, stream.sink):
                 if descriptor is not None:
                     self._forget(descriptor)
+            if stream.source is not None or stream.sink is not None:
+                stream.abort()
+            # Other threads may get these numbers for files of their own as soon as they are closed.
+            stream.source = stream.sink = None
             stream.close()
 
     def _forget(self, descriptor: int) -> None:

@@ -1,13 +1,12 @@
 """A session that connects to ports of a process, as many times as the client asks."""
 
 import os
-import socket
-from contextlib import suppress
-from functools import partial
+import select
 
 from pit_protocol.problem import Problem
 from pit_protocol.sessions.frames import MAX_STREAMS, Kind, Start, Started, from_text, pack, to_text
-from pit_protocol.sessions.streams import Stream, StreamLoop
+from pit_protocol.sessions.streams import StreamLoop
+from pit_protocol.sessions.tcp import tcp_stream
 from pit_worker.runtime.base import Runtime
 from pit_worker.runtime.inside import network_namespace
 from pit_worker.sessions.command import JOB_ENDED
@@ -49,16 +48,17 @@ class ForwardSession:
             return self._refuse(number, problem.message)
         except OSError as error:
             return self._refuse(number, (error.strerror or str(error)).lower())
-        handle = sock.fileno()
-        self._loop.add(
-            Stream(number, source=handle, sink=handle, end_sink=partial(_end, sock), close=sock.close)
-        )
+        if _is_readable(self._entrance.descriptor):
+            sock.close()
+            raise JOB_ENDED  # its pid may be another's by now
+        self._loop.add(tcp_stream(number, sock))
         return None
 
     def _refuse(self, number: int, why: str) -> None:
         self._loop.websocket.send(pack(Kind.RESET, number, why.encode()))
 
 
-def _end(sock: socket.socket) -> None:
-    with suppress(OSError):
-        sock.shutdown(socket.SHUT_WR)
+def _is_readable(descriptor: int) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))

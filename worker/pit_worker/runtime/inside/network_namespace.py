@@ -1,6 +1,8 @@
 """Connections to a port of a process, in the network that the process has."""
 
+import errno
 import os
+import select
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -10,13 +12,16 @@ from typing import TypeVar
 from pit_protocol.problem import Problem
 from pit_worker import kernel
 
-CONNECT_S = 5.0
-LOOPBACK = ("127.0.0.1", "::1")
+CONNECT_MS = 200  # loopback answers at once, unless the listener has more to accept than it can
+LOOPBACK = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
 T = TypeVar("T")
 
 
 def connect(pid: int, port: int) -> socket.socket:
-    """A connection to what listens on loopback where the process runs; raises OSError or a Problem."""
+    """A connection, perhaps not complete yet, to what listens on loopback where the process runs.
+
+    It does not wait for a busy listener. Raises OSError or a Problem.
+    """
     place = Path(f"/proc/{pid}/ns/net")
     try:
         if place.readlink() == Path("/proc/self/ns/net").readlink():
@@ -34,12 +39,30 @@ def connect(pid: int, port: int) -> socket.socket:
 
 def _connect(port: int) -> socket.socket:
     refused: OSError | None = None
-    for address in LOOPBACK:
+    for family, address in LOOPBACK:
         try:
-            return socket.create_connection((address, port), CONNECT_S)
+            return _begin(family, (address, port))
         except OSError as error:
             refused = refused or error
     raise refused or OSError("there is no loopback")
+
+
+def _begin(family: socket.AddressFamily, address: tuple[str, int]) -> socket.socket:
+    """A socket that is connected, or will be when a busy listener accepts; raises OSError if refused."""
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        code = sock.connect_ex(address)
+        poll = select.poll()
+        poll.register(sock, select.POLLOUT)
+        if code == errno.EINPROGRESS and poll.poll(CONNECT_MS):
+            code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code not in (0, errno.EINPROGRESS):
+            raise OSError(code, os.strerror(code))
+    except BaseException:
+        sock.close()
+        raise
+    return sock
 
 
 def _call_inside(space: int, call: Callable[[], T]) -> T:
