@@ -17,7 +17,8 @@ _STATUS = "`pit status` shows jobs, `pit show jobs` finds older ones"
 _LOG = "`pit log` prints the log of your latest job and follows it, `pit log N` that of job N"
 _STOP = "`pit stop N` stops job N, `pit stop last` your latest"
 _RUN = "`pit run TITLE [REQUEST] -d 'COMMANDS'` runs commands in the current project"
-_INSIDE = "`pit log N` follows what job N prints, `pit ls N` lists its files, `pit mount N` mounts them"
+_INSIDE = "`pit shell N` opens a shell inside job N, `pit exec N -- COMMAND` runs a command there"
+_PORTS = "`pit forward N PORT` makes a port of job N reachable on this machine"
 _SHOW = "`pit show N` shows all about job N, `pit show` about your latest"
 _WHY = "`pit why N` explains why job N waits, or how it ended; `pit why` your latest job"
 _NODES = "`pit show nodes` shows machines and what is free"
@@ -35,7 +36,8 @@ FOREIGN_COMMANDS = {
         "logs tail output stdout journal speek bpeek": _LOG,
         "kill cancel scancel qdel bkill abort terminate end": _STOP,
         "submit sbatch srun salloc qsub bsub launch start create new job": _RUN,
-        "ssh attach shell exec enter console sattach bash sh": _INSIDE,
+        "ssh attach enter console sattach bash sh": _INSIDE,
+        "port-forward tunnel port ports proxy jupyter notebook tensorboard": _PORTS,
         "info describe inspect scontrol sacct history job-info details events": _SHOW,
         "reason explain pending eta when estimate sprio diagnose analyze better-analyze": _WHY,
         "nodes sinfo qhost bhosts hosts gpus gpu top nvidia-smi cluster": _NODES,

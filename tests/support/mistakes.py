@@ -8,8 +8,8 @@ MISTAKES: dict[str, dict[str, tuple[int, str]]] = {
         "squeue": (2, "`pit status` shows jobs, `pit show jobs` finds older ones"),
         "kill 3": (2, "`pit stop N` stops job N, `pit stop last` your latest"),
         "cancel 3": (2, "`pit stop N` stops job N, `pit stop last` your latest"),
-        "ssh 1": (2, "`pit log N` follows what job N prints, `pit ls N` lists its files, `pit mount"),
-        "attach 1": (2, "`pit log N` follows what job N prints, `pit ls N` lists its files, `pit mount"),
+        "ssh 1": (2, "`pit shell N` opens a shell inside job N, `pit exec N -- COMMAND` runs"),
+        "attach 1": (2, "`pit shell N` opens a shell inside job N, `pit exec N -- COMMAND` runs"),
         "sbatch job.sh": (2, "`pit run TITLE [REQUEST] -d 'COMMANDS'` runs commands in the current project"),
         "submit": (2, "`pit run TITLE [REQUEST] -d 'COMMANDS'` runs commands in the current project"),
         "reason 3": (2, "`pit why N` explains why job N waits, or how it ended; `pit why` your latest job"),
@@ -130,7 +130,7 @@ MISTAKES: dict[str, dict[str, tuple[int, str]]] = {
         "show user:nobody": (1, "`pit show users` lists them"),
         "show thing": (
             2,
-            "write me, users, groups, nodes, aliases, queue, trash, usage, jobs, tokens, audit,",
+            "write me, users, groups, nodes, sites, aliases, queue, trash, usage, jobs, tokens, audit,",
         ),
         "show jobs usr=anna": (
             2,

@@ -20,7 +20,7 @@ from tests.client.conftest import Pit
 from tests.support.stubs.head import Handler, Server, StubHead
 from tests.support.stubs.users import Answer
 
-OWN_PROTOCOL = ("mcp",)  # what they print is not for people
+OWN_OUTPUT = ("exec", "mcp", "shell")  # what they print is another program's, or for one
 PROFILE = [f"profile {name}" for name in ("add", "use", "show", "remove")]
 
 
@@ -40,7 +40,7 @@ def test_the_list_of_commands_says_what_they_say_themselves(pit_command: Pit) ->
         assert sentence in pit_command("--help").stdout
         parts = command.commands.values() if isinstance(command, click.Group) else [command]
         has_json = all(any(param.name == "as_json" for param in part.params) for part in parts)
-        assert has_json or name in OWN_PROTOCOL, name
+        assert has_json or name in OWN_OUTPUT, name
 
 
 def test_version(pit_command: Pit) -> None:
