@@ -1,6 +1,8 @@
 """The whole system: a head, a node that runs containers, and users with the installed `pit`."""
 
+import json
 import subprocess
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -163,7 +165,8 @@ def test_a_session_is_in_the_container_and_for_those_who_may(boss: Person, anna:
     boss.ok("add", "group:lab")
     for person in (anna, eva):
         boss.ok("add-group", f"user:{person.name}", "lab")
-    number = str(anna.run("echo ready; sleep 1000", "[]", "-e", "COLOUR=blue"))
+    serve = "echo in the container > page; busybox httpd -p 127.0.0.1:8000 -h ."
+    number = str(anna.run(f"{serve}; echo ready; sleep 1000", "[]", "-e", "COLOUR=blue"))
     eventually(lambda: "ready" in anna.ok("log", number, "--no-follow", "--raw"))
     script = "id -u; pwd; echo $COLOUR; cat; exit 7"
     inside = anna.pit("exec", number, "--", "sh", "-c", script, input="from stdin\n")
@@ -172,7 +175,9 @@ def test_a_session_is_in_the_container_and_for_those_who_may(boss: Person, anna:
     assert rest == ["blue", "from stdin"]
     assert inside.code == 7
     assert uid == boss.ok("exec", number, "--", "id", "-u").strip()  # admins enter as the process's user
+    assert _page(anna, number, 8000) == "in the container\n"
     assert f"there is no job {number}" in eva.refused("exec", number, "--", "true")
+    assert f"there is no job {number}" in eva.refused("forward", number, "0:8000")
     anna.ok("add-group", f"job:{number}", "lab")
     assert "only owners and admins may" in eva.refused("exec", number, "--", "true")
     anna.ok("set", f"job:{number}", "exec=group")
@@ -192,3 +197,21 @@ def test_a_session_is_in_the_container_and_for_those_who_may(boss: Person, anna:
     assert session.returncode == 1
     anna.ok("stop", number)
     anna.pit("wait", number)
+
+
+def _page(person: Person, number: str, port: int) -> str:
+    """What listens on the loopback of the container, which the node's own loopback is not."""
+    with subprocess.Popen(
+        [PIT, "forward", number, f"0:{port}", "--json"],
+        cwd=person.project.path,
+        env=person.env,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as forward:
+        assert forward.stdout
+        try:
+            url = json.loads(forward.stdout.readline())["url"]
+            with urllib.request.urlopen(f"{url}/page", timeout=60) as answer:
+                return str(answer.read().decode())
+        finally:
+            forward.terminate()
