@@ -4,11 +4,12 @@ import os
 from collections.abc import Callable
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import update
 
 from pit_protocol.messages.beat import OrderAction
 from pit_server.app import create_head, take_over
 from pit_server.context import Head
+from pit_server.db.models import Node
 from pit_server.services.users import accounts
 from pit_server.settings import Settings
 from pit_server.store.marks import BLOCK, Marks
@@ -112,7 +113,7 @@ def test_a_job_that_waited_at_the_backup_and_ran_since_does_not_run_again(
 ) -> None:
     ran, waits = a_waiting_job("[]@n0"), a_waiting_job("[]@n0")
     with head.database.write() as session:
-        session.execute(text("UPDATE node SET slots = 1"))
+        session.execute(update(Node).values(slots=1))
     saved = a_backup()
     head.scheduling()
     (process,) = node.orders()

@@ -361,6 +361,7 @@ def a_record(number: int = 12, **fields: Any) -> dict[str, Any]:
         "cpu_percent": None,
         "memory_mib": None,
         "keep": False,
+        "exec": "owner",
         "options": to_json(options),
         "reruns": None,
         "attempt": 1,
