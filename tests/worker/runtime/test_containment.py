@@ -5,13 +5,15 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from pit_protocol.messages.beat import Order, OrderAction
 from pit_protocol.states import KilledBy, ProcessState
 from pit_worker.runtime import containment
 from pit_worker.runtime.fork_server import PACKAGES, python
 from pit_worker.supervisor import namespace
 from tests.support.requirements import lack, need_programs, need_system_rights
-from tests.support.stubs.worker_head import StubHead
+from tests.support.stubs.worker_head import StubHead, a_spec
 from tests.worker.conftest import Eventually, Workers
 
 NAMESPACE = {"PIT_WORKER_CGROUPS": "off", "PIT_WORKER_PID_NAMESPACES": "on"}
@@ -81,6 +83,15 @@ def test_a_contained_process_is_adopted_after_its_worker_was_killed(
     (data_root / "jobs/1/go").touch()
     assert (eventually(lambda: head.end(1)).exit_code, head.log(1)) == (9, "ready\nbye\n")
     eventually(lambda: is_free(data_root / "jobs/1/lock"))
+
+
+def test_a_contained_process_may_have_a_lease(
+    head: StubHead, workers: Workers, eventually: Eventually, means: dict[str, str]
+):
+    workers.start(**means)
+    spec = replace(a_spec("echo on; exit 5"), lease_s=50.0)
+    head.order(Order(1, 1, OrderAction.RUN, spec=spec))
+    assert (eventually(lambda: head.end(1)).exit_code, head.log(1)) == (5, "on\n")
 
 
 def test_a_process_sees_its_own_namespace_in_proc(head: StubHead, workers: Workers, eventually: Eventually):

@@ -1,4 +1,4 @@
-"""Tries whether PID namespaces can be made here: `namespace.py DIRECTORY…`; an error says why not."""
+"""A PID namespace for the next child. `namespace.py DIRECTORY…` tries it; an error says why it cannot be."""
 
 from __future__ import annotations
 
@@ -12,13 +12,27 @@ from pit_worker import kernel
 from pit_worker.supervisor.command import mount_proc
 
 
+def begin() -> int:
+    """Let the next child be the first process of a new namespace; a descriptor of the own one, to `leave`."""
+    own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+    kernel.unshare(kernel.CLONE_NEWPID)
+    return own
+
+
+def leave(own: int) -> None:
+    """Have the next child here again: the kernel starts no thread while it would be elsewhere."""
+    kernel.set_namespace(own, kernel.CLONE_NEWPID)
+    os.close(own)
+
+
 def attempt() -> str:
     """Why none can be made; empty if it can."""
     try:
-        kernel.unshare(kernel.CLONE_NEWPID)
+        own = begin()
         reader, writer = os.pipe()
         if (pid := os.fork()) == 0:
             _attempt_inside(writer)
+        leave(own)
         os.close(writer)
         answer = os.read(reader, 4096).decode()
         os.waitpid(pid, 0)

@@ -13,7 +13,7 @@ import time
 
 from pit_protocol.system.pieces import BLOCK, Pieces, try_append
 from pit_worker import kernel
-from pit_worker.supervisor import command, lease
+from pit_worker.supervisor import command, lease, namespace
 from pit_worker.supervisor.launch import Launch
 
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -44,7 +44,7 @@ def supervise(launch: Launch, mounts: int | None) -> None:
         if _claim(launch.directory):
             try:
                 _run(launch, mounts, signalled)
-            except OSError as error:
+            except (OSError, RuntimeError) as error:  # the second if a thread cannot be started
                 _write(f"{launch.directory}/fault", f"it could not be started: {error}")
     finally:
         os._exit(0)
@@ -89,12 +89,13 @@ def _run(launch: Launch, mounts: int | None, signalled: Signalled) -> None:
     pipe = f"{launch.directory}/pipe"
     source = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     sink = os.open(pipe, os.O_WRONLY | os.O_CLOEXEC)
-    if launch.is_namespaced:
-        kernel.unshare(kernel.CLONE_NEWPID)  # of the child that is forked now
+    own = namespace.begin() if launch.is_namespaced else -1
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     pid = os.fork()
     if pid == 0:
         command.run(launch, sink, lambda: signalled.is_set)
+    if launch.is_namespaced:
+        namespace.leave(own)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     os.close(sink)
     if launch.lease_s:
