@@ -27,7 +27,6 @@
 
   async function explain() {
     const mine = ++asked;
-    showCommand();
     try {
       const found = await pit.call("GET", `/api/v1/requests/check?${new URLSearchParams({ request: form.request.value })}`);
       if (mine !== asked) return;
@@ -91,9 +90,11 @@
     form.addEventListener("submit", submit);
     form.addEventListener("input", (event) => {
       if (event.target.dataset.part !== undefined) build();
+      showCommand(); // at once: it also says which fields are required
       clearTimeout(timer);
       timer = setTimeout(explain, 250);
     });
+    showCommand();
     explain();
   }
 }
