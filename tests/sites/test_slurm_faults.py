@@ -78,6 +78,8 @@ def test_the_end_of_an_allocations_time_loses_the_job_in_good_order(hpc: SiteClu
 def test_a_job_outlives_a_controller_that_is_killed(hpc: SiteCluster) -> None:
     number = hpc.run("echo begun; until [ -e $JOB_DIR/go ]; do sleep 0.1; done", "[]@hpc")
     eventually(lambda: "begun" in hpc.log_text(number))
+    eventually(lambda: hpc.site()["allocations"][0]["id"])
+    hpc.slurm.save(hpc.site()["allocations"][0]["id"])
     hpc.slurm.kill("slurmctld")
     eventually(lambda: hpc.site()["trouble"])
     assert hpc.record(number)["state"] == "running"

@@ -2,6 +2,7 @@
 
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,11 @@ from tests.support.clusters.slurm_site import SiteCluster
 
 pytestmark = pytest.mark.xdist_group("slurm-jobs")
 LONG = "echo begun; sleep 600"
+
+
+def find_pilot(hpc: SiteCluster) -> Any:
+    (pilot,) = (node for node in hpc.get("/nodes")["nodes"] if node["name"].startswith("hpc/"))
+    return pilot
 
 
 def test_a_job_on_two_machines_knows_its_peers_and_delivers_log_exit_code_and_files(
@@ -35,10 +41,10 @@ def test_a_job_on_two_machines_knows_its_peers_and_delivers_log_exit_code_and_fi
 def test_a_stopped_job_ends_and_its_allocation_too(hpc: SiteCluster) -> None:
     number = hpc.run(LONG, "[]@hpc")
     eventually(lambda: "begun" in hpc.log_text(number))
-    nodes = {node["name"]: node for node in hpc.get("/nodes")["nodes"]}
-    (pilot,) = (node for name, node in nodes.items() if name.startswith("hpc/"))
-    assert (pilot["state"], pilot["cores"]) == ("online", 1)
-    assert pilot["host"] in ("n1", "n2") and pilot["ends_at"]
+    # Until when it runs, the agent tells at its next look.
+    eventually(lambda: find_pilot(hpc)["ends_at"])
+    pilot = find_pilot(hpc)
+    assert (pilot["state"], pilot["cores"], pilot["host"] in ("n1", "n2")) == ("online", 1, True)
     assert "online" in hpc.ok("show", "sites")
     assert f"running for job {number}: 1 core for 1h" in hpc.ok("show", "site:hpc")
     hpc.ok("stop", str(number))

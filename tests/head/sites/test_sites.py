@@ -133,6 +133,31 @@ def test_the_job_ends_and_its_allocation_is_wanted_no_more(
     assert anna.job(number)["outcome"] == "succeeded"
 
 
+def test_the_next_job_waits_for_what_the_site_says_of_a_kept_allocation(
+    app: Flask, head: Head, anna: Person, root: Person, agent: SiteAgent, submit: Callable[..., int]
+) -> None:
+    root.ok(root.patch("/sites/hpc", keep="10m"))
+    first = submit("[]@hpc")
+    (wish,) = agent.beat().wishes
+    before = agent.beat(SeenAllocation(wish.name, "17", PENDING, "PENDING")).revision
+    (pilot,) = join(app, wish.codes)
+    head.scheduling()
+    (process,) = pilot.orders()
+    pilot.beat(running(process))
+    pilot.beat(ended(process))
+    assert anna.job(first)["outcome"] == "succeeded"
+    second = submit("[]@hpc")
+    # The agent is to look at once: the pilot was faster.
+    answer = agent.beat(SeenAllocation(wish.name, "17", PENDING, "PENDING"))
+    assert answer.revision > before
+    assert [each.name for each in answer.wishes] == [wish.name]
+    agent.beat(SeenAllocation(wish.name, "17", RUNNING, "RUNNING", ends_at=4e9))
+    head.scheduling()
+    head.scheduling()
+    assert anna.job(second)["state"] == "starting"
+    assert [each.name for each in agent.beat(SeenAllocation(wish.name, "17", RUNNING)).wishes] == [wish.name]
+
+
 def test_a_stopped_job_is_asked_for_no_longer(
     head: Head, anna: Person, agent: SiteAgent, submit: Callable[..., int]
 ) -> None:

@@ -103,6 +103,14 @@ class Slurm:
         """Kill `slurmctld` or a node's slurmd. What runs on the node goes on, under its slurmstepd."""
         self._end(name, signal.SIGKILL)
 
+    def save(self, job: str) -> None:
+        """Wait until the controller has written down what it knows of a job: a kill loses what is newer."""
+        file = self.folder / "state/job_state"
+        for comment in ("once", "again"):  # the first may have been under way before
+            before = file.stat().st_ino
+            self.run("scontrol", "update", f"JobId={job}", f"Comment={comment}")
+            self._wait(lambda before=before: file.stat().st_ino != before, "its state is not saved")
+
     def stop(self) -> None:
         """End all jobs, then all daemons."""
         if "slurmctld" in self._running and self._answers():

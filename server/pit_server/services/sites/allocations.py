@@ -213,6 +213,9 @@ def note_joined(session: Session, allocation_id: int, *, now: float) -> None:
         found.joined_at = now
         session.execute(update(Site).where(Site.id == found.site_id).values(failures=0))
         session.flush()
+        if found.state != AllocationState.RUNNING:
+            # Its pilots were faster than the agent's look, which alone tells until when it runs.
+            change(session, found.site_id)
 
 
 def last_words(allocation: SiteAllocation) -> str:

@@ -49,7 +49,9 @@ def advance(database: Database, jobs: Sequence[SiteJob], settings: Settings, *, 
     for job in jobs:
         found = mine.get((job.number, job.attempt)) or _reuse(database, job, kept, now=now)
         if found is None:
-            _ask(database, job, now=now)
+            # The agent is about to say for how long it runs: a second one would be one too many.
+            if not any(_may_serve(each, job) and each.state != AllocationState.RUNNING for each in kept):
+                _ask(database, job, now=now)
         elif found.is_wanted and found.number and found.id in begun:
             _start(database, job, found, settings, now=now)
     is_urgent = idle or any(each.id in begun and each.joined_at is None for each in live)
@@ -85,10 +87,9 @@ def _reuse(
     database: Database, job: SiteJob, kept: list[SiteAllocation], *, now: float
 ) -> SiteAllocation | None:
     """Give the job an allocation that an earlier job of the same user has left."""
-    for allocation in kept:
+    for allocation in list(kept):
         left_s = (allocation.ends_at or now) - now
-        is_mine = allocation.site_id == job.site_id and allocation.user_id == job.user_id
-        if not is_mine or left_s < job.needs_s or not Shape.from_json(allocation.shape).serves(job.shape):
+        if left_s < job.needs_s or not _may_serve(allocation, job):
             continue
         kept.remove(allocation)
         with database.write() as session:
@@ -100,6 +101,12 @@ def _reuse(
             session.expunge(found)
         return found
     return None
+
+
+def _may_serve(allocation: SiteAllocation, job: SiteJob) -> bool:
+    """Whether a kept allocation is for the job's user, and large enough."""
+    is_mine = allocation.site_id == job.site_id and allocation.user_id == job.user_id
+    return is_mine and Shape.from_json(allocation.shape).serves(job.shape)
 
 
 def _ask(database: Database, job: SiteJob, *, now: float) -> None:
