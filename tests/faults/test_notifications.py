@@ -24,6 +24,7 @@ def test_a_head_that_dies_around_a_delivery_sends_it_again(a_cluster: Callable[.
     with web_receiver() as receiver:
         start(cluster)
         cluster.nodes["n0"].start()
+        cluster.nodes["n0"].await_state("online")
         channel = {"notify.webhook": f"{receiver.url}/hook", "notify.key": "correct horse battery"}
         assert cluster.call("PATCH", "/users/me", json={"set": channel}).status_code == 200
         eventually(lambda: messages(receiver, "hello") and not cluster.get("/me")["outbox"])

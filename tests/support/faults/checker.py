@@ -27,6 +27,7 @@ from pit_protocol.states import (
     ProcessEvent,
     ProcessState,
 )
+from pit_protocol.system.procfs import read_stat
 from pit_server.db.database import Database
 from pit_server.db.models import Allocation, Attempt, Event, Job, Node, Process
 from pit_server.services import cluster
@@ -37,6 +38,7 @@ from pit_server.wakeups import Wakeups
 from tests.support.clusters.local import eventually
 from tests.support.faults.ledger import Ledger, Run
 
+SUPERVISORS = ("pit-supervisor", "pit-init")  # names of processes
 CLEAN_S = 30.0  # within which nothing of an ended job is left
 OF_PROCESSES = {event.value for event in ProcessEvent}
 
@@ -104,7 +106,7 @@ class Checker:
         self._database.dispose()
 
     def list_processes(self, spool: Path | None = None) -> list[int]:
-        """Processes of jobs, with their supervisors: all of them, or those of one node."""
+        """Processes of jobs, after their supervisors: all of them, or those of one node."""
         if self.engine:
             return [
                 pid
@@ -119,7 +121,7 @@ class Checker:
                 is_there = spool is None or os.fsencode(spool) in environ + (entry / "cmdline").read_bytes()
                 if marker in environ and is_there:
                     found.append(int(entry.name))
-        return found
+        return [*sorted({pid for member in found for pid in _supervisors(member)}), *found]
 
     def _containers(self, spool: Path | None = None, *, is_running: bool = True) -> list[Any]:
         assert self.engine is not None
@@ -237,3 +239,16 @@ def check_log(log: bytes, run: Run, *, is_complete: bool) -> None:
     if is_complete:
         # One that was killed may have printed a line more than it could note.
         assert run.lines <= len(lines) <= run.lines + 1, f"{run} has a log of {len(lines)} lines"
+
+
+def _supervisors(pid: int) -> list[int]:
+    """The supervisor of a process and its like, which do not have its environment."""
+    found = []
+    while stat := read_stat(pid):
+        pid = stat.parent
+        with suppress(OSError):
+            if Path(f"/proc/{pid}/comm").read_text().strip() in SUPERVISORS:
+                found.append(pid)
+                continue
+        break
+    return found
