@@ -117,6 +117,7 @@ def test_a_session_that_ends_in_mid_form_loses_nothing(browser: Browser, cluster
     browser.sees("could start now", "#check")
     browser.type("#title", "typed before")
     browser.find(f"#code option[value='{job}']").click()
+    browser.once(lambda: not browser.driver.find_element(By.ID, "repository").is_displayed())
     for token in cluster.get("/tokens")["tokens"]:
         if token["label"] == "web page":
             change(cluster, "DELETE", f"/tokens/{token['id']}")

@@ -42,7 +42,7 @@
 
   function showCommand() {
     const quote = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`);
-    const number = form.code.value && form.code.selectedOptions[0].text.split(" ")[2];
+    const number = form.code.value && form.code.selectedOptions[0].text.split(" ")[3]; // "as in job 12 TITLE"
     const title = quote(form.title.value || "title"), request = quote(form.request.value);
     const text = (number ? `pit rerun ${number} --title ${title} --request ${request}` : `pit run ${title} ${request}`)
       + (!number && form.command.value ? ` -d ${quote(form.command.value)}` : "")
@@ -88,9 +88,10 @@
 
   if (form) {
     form.addEventListener("submit", submit);
+    form.addEventListener("change", showCommand); // some browsers say no more of a list
     form.addEventListener("input", (event) => {
       if (event.target.dataset.part !== undefined) build();
-      showCommand(); // at once: it also says which fields are required
+      showCommand(); // at once, because it also says which fields are required
       clearTimeout(timer);
       timer = setTimeout(explain, 250);
     });
