@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from pit_protocol.backoff import Backoff
 from pit_protocol.messages.beat import Hello, Inventory, Order, Orders, Report, Resource, Usage, Welcome
 from pit_protocol.messages.beat import Runtime as RuntimeKind
-from pit_protocol.states import ProcessState
 from pit_protocol.system.failpoints import Failpoints
 from pit_worker.data import readonly_mount
 from pit_worker.data.remote_staging import RemoteStaging
@@ -296,15 +295,10 @@ class Worker:
         ]
         if self._has_changes or sent.withholds_end or len(stalled) < len(behind):
             self._on_change()
-        elif stalled or self._is_unsettled(sent):
+        elif stalled:
             self._send_in(STALLED_S)
         else:
             self._watch_output()
-
-    def _is_unsettled(self, sent: OutgoingBeat) -> bool:
-        """Whether an end that the head was told is not forgotten: newer orders may overtake the answer."""
-        ended = (report for report in sent.reports if report.state is ProcessState.ENDED)
-        return any(Key(report.process, report.attempt) in self._processes.known for report in ended)
 
     def _on_change(self) -> None:
         self._has_changes = True

@@ -10,7 +10,7 @@ import pytest
 from pit_protocol import PROTOCOL
 from pit_protocol.states import ProcessState
 from tests.support.stubs.worker_head import StubHead
-from tests.worker.conftest import EMPTY_SPOOL, Eventually, Workers, is_alive
+from tests.worker.conftest import Eventually, Workers, is_alive
 
 
 def test_a_worker_exits_when_another_has_taken_over(head: StubHead, eventually: Eventually, workers: Workers):
@@ -146,13 +146,3 @@ def test_a_head_whose_database_was_restored_is_greeted_again(
     assert eventually(lambda: head.end(2)).exit_code == 0
     assert head.state(1) is ProcessState.RUNNING
     assert worker.poll() is None
-
-
-def test_an_end_is_told_again_until_it_is_forgotten(head: StubHead, workers: Workers, eventually: Eventually):
-    head.hold_s = 600.0  # no beat comes by itself
-    head.forgets = False  # as when newer orders overtake the answer
-    workers.start()
-    head.run(1, "true")
-    eventually(lambda: head.end(1))
-    head.forgets = True
-    eventually(lambda: {path.name for path in workers.spool.iterdir()} == EMPTY_SPOOL)
