@@ -337,6 +337,24 @@ class QuietServer(ThreadingHTTPServer):
             super().shutdown_request(request)
 
 
+A_SNAPSHOT = {
+    "tree": "9c1e",
+    "commit": "c0ffee",
+    "remote": "https://git.example.org/lab/model.git",
+    "remote_name": "origin",
+    "branch": "main",
+    "committed": "9c1e",
+    "base": "c0ffee",
+    "diff_lines": 0,
+    "pack": None,
+    "keeps_pointers": False,
+    "dirty": False,
+    "diff_files": 0,
+    "diff_added": 0,
+    "diff_removed": 0,
+}
+
+
 def a_record(number: int = 12, **fields: Any) -> dict[str, Any]:
     """A job's record; options of the job are given by their own names."""
     options = JobOptions(**{name: fields.pop(name) for name in OPTIONS if name in fields})
@@ -367,22 +385,7 @@ def a_record(number: int = 12, **fields: Any) -> dict[str, Any]:
         "attempt": 1,
         "groups": [],
         "variables": [],
-        "snapshot": {
-            "tree": "9c1e",
-            "commit": "c0ffee",
-            "remote": "https://git.example.org/lab/model.git",
-            "remote_name": "origin",
-            "branch": "main",
-            "committed": "9c1e",
-            "base": "c0ffee",
-            "diff_lines": 0,
-            "pack": None,
-            "keeps_pointers": False,
-            "dirty": False,
-            "diff_files": 0,
-            "diff_added": 0,
-            "diff_removed": 0,
-        },
+        "snapshot": {**A_SNAPSHOT},
         "result": None,
         "events": [],
         "processes": [],
