@@ -84,25 +84,8 @@ class Worker:
         self._usage_means = UsageMeans(timing.use_report_s)
         self._gpus = GpuMonitor(self._loop, self._processes.known, self._usage_means, self._on_change, timing)
         self._use = UseMonitor(self._loop, self._runtime, self._processes.known, self._usage_means, timing)
-        self._disks = DiskMonitor(
-            self._loop,
-            self._runtime,
-            spool.path,
-            settings.disk_reserve_mib,
-            settings.disk_end_mib,
-            lambda: [process.entry for process in self._processes.known.values() if process.is_live],
-            lambda excess: self._processes.stop_over_limit(excess.key, excess.reason),
-            self._on_change,
-            timing,
-        )
-        self._eviction = EvictionTimer(
-            self._loop,
-            self._venvs,
-            partial(evict, self._venvs.folder, settings.venv_cache_gib, measure_kib),
-            lambda: [process.entry for process in self._processes.known.values()],
-            self._processes.stop_over_limit,
-            timing,
-        )
+        self._disks = self._make_disks()
+        self._eviction = self._make_eviction()
         self._sessions = Sessions(settings, self._runtime, self._processes.known)
         self._link: HeadLink | None = None
         self._welcome: Welcome | None = None
@@ -258,6 +241,29 @@ class Worker:
     def _check_data_root(self) -> str:
         root = self._settings.data_root or (self._welcome.data_root if self._welcome else "")
         return check_data_root(Path(root)) if root else ""
+
+    def _make_disks(self) -> DiskMonitor:
+        return DiskMonitor(
+            self._loop,
+            self._runtime,
+            self._spool.path,
+            self._settings.disk_reserve_mib,
+            self._settings.disk_end_mib,
+            lambda: [process.entry for process in self._processes.known.values() if process.is_live],
+            lambda excess: self._processes.stop_over_limit(excess.key, excess.reason),
+            self._on_change,
+            self._timing,
+        )
+
+    def _make_eviction(self) -> EvictionTimer:
+        return EvictionTimer(
+            self._loop,
+            self._venvs,
+            partial(evict, self._venvs.folder, self._settings.venv_cache_gib, measure_kib),
+            lambda: [process.entry for process in self._processes.known.values()],
+            self._processes.stop_over_limit,
+            self._timing,
+        )
 
     def _make_staging(self) -> Staging:
         is_remote = self._settings.data_root == REMOTE

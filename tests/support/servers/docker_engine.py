@@ -91,9 +91,11 @@ class OwnEngine:
         self._program.terminate()
         self._program.wait(120)
         self._unmount()
-        for group in Path("/sys/fs/cgroup").glob(f"**/{self.folder.name}"):
-            with suppress(OSError):
-                group.rmdir()
+        # Groups of other engines vanish meanwhile: os.walk passes over them, a glob would fail.
+        for folder, names, _ in os.walk("/sys/fs/cgroup"):
+            if self.folder.name in names:
+                with suppress(OSError):
+                    os.rmdir(os.path.join(folder, self.folder.name))
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _connect(self) -> docker.DockerClient:

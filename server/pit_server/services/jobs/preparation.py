@@ -219,6 +219,34 @@ def _build(work: PreparationInput, data: DataRoot, settings: Settings, write_log
         if not tree_delete.delete(leftover):
             raise OSError(f"{leftover} cannot be deleted")
     partial.mkdir(mode=0o755, parents=True)
+    store = _write_source(work, data, settings, partial / "src", write_log)
+    if work.needs_script and not (partial / "src" / COMPUTE).is_file():
+        raise Problem("no_script", f"the project has no {COMPUTE}", "add one, or give commands with `-d`")
+    home = data.home(work.user)
+    home.mkdir(mode=0o700, exist_ok=True)
+    if work.is_array:
+        directories.protect(partial / "src")
+    else:
+        _copy_keep(work, partial / "keep", write_log)
+    if work.account:
+        for directory in (home,) if work.is_array else (partial, home):
+            unix_ids.give_once(directory, work.account)
+    for directory, gid in work.groups:
+        unix_ids.open_group(directory, gid)
+    partial.rename(target)
+    diff_size = _count(store.git, work.snapshot)
+    what = f"commit {work.snapshot.commit[:12]}" if work.snapshot.commit else "the project"
+    changed = ""
+    if diff_size.files:
+        changed = f" with {diff_size.files:,} changed file{'' if diff_size.files == 1 else 's'}"
+    write_log(f"{what}{changed} checked out in {time.monotonic() - began:.2f} s")
+    return diff_size
+
+
+def _write_source(
+    work: PreparationInput, data: DataRoot, settings: Settings, target: Path, write_log: _LogWriter
+) -> Repository:
+    """Copy the tree of an earlier job, or fetch what is missing and check it out; returns its repository."""
     snapshot = work.snapshot
     pack = data.upload(work.user_id, snapshot.pack) if snapshot.pack else None
     cache = tree_cache.open_cache(
@@ -234,36 +262,14 @@ def _build(work: PreparationInput, data: DataRoot, settings: Settings, write_log
                 data.root, work.store_id, remote.parse(snapshot.remote), work.credential
             )
         raise
-    if not cache.copy(snapshot.tree, partial / "src"):
-        found = _check_out(store, snapshot, partial / "src")
+    if not cache.copy(snapshot.tree, target):
+        found = _check_out(store, snapshot, target)
         if found:
             write_log(f"{len(found):,} Git LFS file{'' if len(found) == 1 else 's'}")
-            _large_files(work, data, settings).replace_pointers(found, partial / "src")
+            _large_files(work, data, settings).replace_pointers(found, target)
         elif found is not None:
-            cache.add(snapshot.tree, partial / "src")
-    if work.needs_script and not (partial / "src" / COMPUTE).is_file():
-        raise Problem("no_script", f"the project has no {COMPUTE}", "add one, or give commands with `-d`")
-    home = data.home(work.user)
-    home.mkdir(mode=0o700, exist_ok=True)
-    if work.is_array:
-        directories.protect(partial / "src")
-    else:
-        _copy_keep(work, partial / "keep", write_log)
-    if work.account:
-        for directory in (home,) if work.is_array else (partial, home):
-            unix_ids.give_once(directory, work.account)
-    for directory, gid in work.groups:
-        unix_ids.open_group(directory, gid)
-    partial.rename(target)
-    diff_size = _count(store.git, snapshot)
-    changed = ""
-    if diff_size.files:
-        changed = (
-            " with 1 changed file" if diff_size.files == 1 else f" with {diff_size.files:,} changed files"
-        )
-    what = f"commit {snapshot.commit[:12]}" if snapshot.commit else "the project"
-    write_log(f"{what}{changed} checked out in {time.monotonic() - began:.2f} s")
-    return diff_size
+            cache.add(snapshot.tree, target)
+    return store
 
 
 def _check_out(store: Repository, snapshot: Snapshot, target: Path) -> dict[bytes, Pointer] | None:

@@ -73,32 +73,10 @@ def accept_submission(
     assert caller.user_id is not None  # noqa: S101 - the route admits users only
     home = settings.home
     body = _body_hash(home, submission)
-    known = session.execute(
-        select(Job.id, Job.body_sha256).where(
-            Job.user_id == caller.user_id, Job.submission_key == submission.key
-        )
-    ).one_or_none()
+    known = _find_known(session, caller.user_id, submission.key, body)
     if known is not None:
-        if known.body_sha256 != body:
-            raise Problem(
-                "key_reused",
-                f"this key belongs to job {known.id}, whose submission differs",
-                status=422,
-            )
-        return known.id, False
-    accounts = limits.find_accounts(session, settings).of_user(caller.user_id)
-    limits.check_waiting(session, accounts)
-    continued = None
-    if submission.options.continues is not None:
-        continued = _find_continued(session, caller, submission.options)
-    options = submission.options
-    options = time_limits.resolve(options, settings, accounts, now=now)
-    limits.check_job(accounts, count_gpus(request), time_limits.limit_s(to_json(options)))
-    runtime = runtimes.resolve(options, continued.options if continued else None, settings.default_runtime)
-    priority = shares.resolve_priority(session, caller, options.priority)
-    notify = channels.resolve(session, caller, options.notify)
-    options = replace(options, runtime=runtime, priority=priority, notify=notify or None)
-    submission = replace(submission, options=options)
+        return known, False
+    submission = _resolve(session, caller, submission, request, settings, now=now)
     booked = request.with_defaults(default_needs(settings))
     if not site_jobs.check(session, caller.user_id, booked, submission.options):
         _check_possible(session, caller.user_id, booked, submission.options, now=now)
@@ -108,7 +86,7 @@ def accept_submission(
     if submission.inherits is not None:
         inherited = jobs.find(session, caller, array_of(submission.inherits))
     job = _row(caller.user_id, submission, origin, str(request), body, now)
-    job.notify = notify
+    job.notify = submission.options.notify or ""
     job.variables = user_variables.seal_all(home, caller.user_id, submission, inherited)
     session.add(job)
     session.flush()
@@ -127,6 +105,45 @@ def accept_submission(
     )
     notify_after_commit(session, PREPARER, STATUS)
     return job.id, True
+
+
+def _find_known(session: Session, user_id: int, key: str, body: str) -> int | None:
+    """The job that this submission has made already."""
+    known = session.execute(
+        select(Job.id, Job.body_sha256).where(Job.user_id == user_id, Job.submission_key == key)
+    ).one_or_none()
+    if known is None:
+        return None
+    if known.body_sha256 != body:
+        raise Problem(
+            "key_reused", f"this key belongs to job {known.id}, whose submission differs", status=422
+        )
+    return int(known.id)
+
+
+def _resolve(
+    session: Session,
+    caller: Caller,
+    submission: Submission,
+    request: Request,
+    settings: Settings,
+    *,
+    now: float,
+) -> Submission:
+    """Check the user's limits, and fill in the options that depend on the user and the settings."""
+    assert caller.user_id is not None  # noqa: S101 - the route admits users only
+    accounts = limits.find_accounts(session, settings).of_user(caller.user_id)
+    limits.check_waiting(session, accounts)
+    options, continued = submission.options, None
+    if options.continues is not None:
+        continued = _find_continued(session, caller, options)
+    options = time_limits.resolve(options, settings, accounts, now=now)
+    limits.check_job(accounts, count_gpus(request), time_limits.limit_s(to_json(options)))
+    runtime = runtimes.resolve(options, continued.options if continued else None, settings.default_runtime)
+    priority = shares.resolve_priority(session, caller, options.priority)
+    notify = channels.resolve(session, caller, options.notify)
+    options = replace(options, runtime=runtime, priority=priority, notify=notify or None)
+    return replace(submission, options=options)
 
 
 def _check_options(options: JobOptions, settings: Settings) -> None:
